@@ -1,0 +1,1 @@
+//! Delivery policy: the pure decisions.

@@ -1,0 +1,1 @@
+//! Finds and runs nats-server.

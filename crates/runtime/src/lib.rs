@@ -1,0 +1,1 @@
+//! The scaffolding of a process.

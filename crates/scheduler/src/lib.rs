@@ -1,0 +1,1 @@
+//! Decides when and to whom.
