@@ -276,25 +276,11 @@ async fn many_that_attach_at_once_share_one_server() {
     assert!(servers.iter().all(|server| server.pid() == pid));
 }
 
-/// Not a test: the process that [`owner`] starts, to be killed.
-#[tokio::test]
-#[ignore = "a helper process of the tests below"]
-async fn own_a_server_until_killed() {
-    let Some(folder) = std::env::var_os(OWNER_FOLDER) else {
-        return;
-    };
-    let server = NatsServer::builder()
-        .data_dir(Path::new(&folder))
-        .start()
-        .await
-        .unwrap();
-    server.ended().await;
-}
-
-/// Starts this test binary as another process that owns a server, and waits for the server.
+/// Starts this test binary as another process, whose one test then owns a server until it is
+/// killed (see [`own_if_asked`]), and waits for that server.
 async fn owner(folder: &Path) -> (Child, serde_json::Value) {
     let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "own_a_server_until_killed", "--ignored"])
+        .args(["--exact", "the_server_ends_when_its_owner_is_sigkilled"])
         .env(OWNER_FOLDER, folder)
         .stdout(Stdio::null())
         .spawn()
@@ -305,12 +291,27 @@ async fn owner(folder: &Path) -> (Child, serde_json::Value) {
     (child, state)
 }
 
+/// In the process that [`owner`] started: owns a server for as long as it runs.
+async fn own_if_asked() {
+    let Some(folder) = std::env::var_os(OWNER_FOLDER) else {
+        return;
+    };
+    let server = NatsServer::builder()
+        .data_dir(Path::new(&folder))
+        .start()
+        .await
+        .unwrap();
+    server.ended().await;
+    unreachable!("the owner was to be killed before its server");
+}
+
 fn pid_of(state: &serde_json::Value) -> u32 {
     u32::try_from(state["pid"].as_u64().unwrap()).unwrap()
 }
 
 #[tokio::test]
 async fn the_server_ends_when_its_owner_is_sigkilled() {
+    own_if_asked().await;
     let folder = tempfile::tempdir().unwrap();
     let (mut owner, state) = owner(folder.path()).await;
     let pid = pid_of(&state);
