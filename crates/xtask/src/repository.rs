@@ -14,10 +14,12 @@ pub struct TextFile {
     pub text: String,
 }
 
-/// The root of the workspace this program was built in.
+/// The root of the workspace that `cargo xtask` was called in. Cargo says so when it runs the
+/// program; the folder it was built in is second best, as a checkout may move.
 pub fn root() -> PathBuf {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.ancestors().nth(2).unwrap_or(manifest).to_owned()
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    manifest.ancestors().nth(2).unwrap_or(&manifest).to_owned()
 }
 
 /// Reads every tracked or new file that is text. Files that are ignored, binary, deleted but not

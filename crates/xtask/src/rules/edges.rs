@@ -61,10 +61,7 @@ const WRAPPERS: &[(&str, &[&str])] = &[
         "reqwest",
         &["posthorn-dispatcher", "posthorn", "posthorn-tests"],
     ),
-    (
-        "hickory-resolver",
-        &["posthorn-dispatcher", "posthorn-tests"],
-    ),
+    ("hickory-resolver", &["posthorn-dispatcher"]),
     ("syn", &["xtask"]),
 ];
 
