@@ -2,8 +2,16 @@
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = "../../proto";
-    let files = ["attempt", "breaker", "dead_letter", "delivery", "endpoint", "event", "replay"]
-        .map(|name| format!("{root}/posthorn/v1/{name}.proto"));
+    let files = [
+        "attempt",
+        "breaker",
+        "dead_letter",
+        "delivery",
+        "endpoint",
+        "event",
+        "replay",
+    ]
+    .map(|name| format!("{root}/posthorn/v1/{name}.proto"));
     println!("cargo:rerun-if-changed={root}");
     let descriptors = protox::compile(&files, [root])?;
     prost_build::Config::new()

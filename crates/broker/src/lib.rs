@@ -1,1 +1,42 @@
-//! The broker.
+//! The only crate that knows NATS.
+//!
+//! Services speak to it in domain types: a delivery, an attempt, a dead letter. Subjects,
+//! headers, protobuf, acknowledgements and the broker's error codes stop here, so what was
+//! learnt of JetStream the hard way is in one place:
+//!
+//! - a publish that timed out may have been stored, so it is repeated under the same id;
+//! - an ack is only an ack once the server has answered it;
+//! - nothing is fetched without a free permit, because what lies in a buffer ages;
+//! - a delayed NAK on a consumer postpones others unless NAKs come in bursts.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod broker;
+pub mod codec;
+mod connect;
+mod consume;
+mod error;
+mod kv;
+mod log;
+mod metric;
+mod names;
+mod publish;
+mod pump;
+mod room;
+mod topology;
+mod watched;
+
+pub use async_nats::HeaderMap;
+pub use broker::Broker;
+pub use codec::{DecodeError, Wire};
+pub use connect::{ConnectSettings, MINIMUM_SERVER};
+pub use consume::{Incoming, PullConsumer};
+pub use error::BrokerError;
+pub use kv::{Bucket, Versioned};
+pub use log::{LogPage, LogReader, Logged};
+pub use names::{BucketName, DISPATCH, FANOUT, Names, RETRY_NEAR, StreamName};
+pub use publish::{Patience, Stored};
+pub use pump::{Pump, Pumped};
+pub use room::Waiting;
+pub use topology::{Drift, Retention, Topology};
+pub use watched::Watched;

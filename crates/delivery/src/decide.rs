@@ -50,7 +50,7 @@ pub fn decide(
     Decision {
         disposition,
         breaker_signal: breaker_signal(outcome, class),
-        hold_until: endpoint_hold(outcome).map(|asked| now + asked.from_now(now)),
+        hold_until: endpoint_hold(outcome).map(|asked| now + asked.wait_from(now)),
         disable_endpoint: class == Class::Dead(Reason::Gone),
     }
 }

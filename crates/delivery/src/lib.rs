@@ -21,6 +21,7 @@ pub mod letter;
 pub mod matching;
 pub mod outcome;
 pub mod pacer;
+pub mod replay;
 pub mod retry;
 pub mod time;
 
@@ -38,5 +39,6 @@ pub use ids::{EndpointId, EventId, EventType, LetterId, MessageId, Tenant};
 pub use letter::{DeadLetter, LetterState, Reason};
 pub use matching::Pattern;
 pub use outcome::{Failure, Outcome};
+pub use replay::{ReplayJob, ReplayState};
 pub use retry::RetryPolicy;
 pub use time::UnixMillis;

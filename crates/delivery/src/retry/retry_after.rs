@@ -46,7 +46,7 @@ impl RetryAfter {
 
     /// How long from `now` was asked for: 0 to [`RETRY_AFTER_CEILING`].
     #[must_use]
-    pub fn from_now(self, now: UnixMillis) -> Duration {
+    pub fn wait_from(self, now: UnixMillis) -> Duration {
         let asked = match self {
             RetryAfter::Delay(delay) => delay,
             RetryAfter::At(at) => now.until(at),
@@ -58,7 +58,7 @@ impl RetryAfter {
     /// nor than `floor`, and up to a tenth (at least 1 s, at most 5 min) later, so that those
     /// who were told the same time do not come at the same time.
     pub fn not_before(self, floor: UnixMillis, now: UnixMillis, rng: &mut impl Rng) -> UnixMillis {
-        let asked = self.from_now(now);
+        let asked = self.wait_from(now);
         let spread = (asked / 10).clamp(Duration::from_secs(1), Duration::from_secs(300));
         let later = Duration::from_millis(rng.random_range(0..=millis(spread)));
         (now + asked + later).max(floor)
@@ -89,7 +89,7 @@ mod tests {
     fn ra_01_an_http_date_is_read() {
         let at = UNIX_EPOCH + Duration::from_secs(1_800_000_090);
         let parsed = one(&httpdate::fmt_http_date(at)).unwrap();
-        assert_eq!(parsed.from_now(NOW), Duration::from_secs(90));
+        assert_eq!(parsed.wait_from(NOW), Duration::from_secs(90));
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
         ];
         for value in far {
             assert_eq!(
-                one(value).unwrap().from_now(NOW),
+                one(value).unwrap().wait_from(NOW),
                 RETRY_AFTER_CEILING,
                 "{value}"
             );

@@ -1,0 +1,471 @@
+//! The handle that services hold.
+
+use crate::codec::Wire;
+use crate::connect::{ConnectSettings, connect};
+use crate::consume::PullConsumer;
+use crate::error::BrokerError;
+use crate::kv::Bucket;
+use crate::log::LogReader;
+use crate::names::{BucketName, Names, StreamName};
+use crate::publish::{Outgoing, Patience, Stored, publish};
+use crate::pump::{ConsumerName, Pump};
+use crate::room::{NEAR, NEAR_WHEN_FULL, Waiting};
+use crate::topology::{Drift, Topology};
+use async_nats::jetstream::Context;
+use async_nats::jetstream::context::ContextBuilder;
+use async_nats::{Client, HeaderMap};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use posthorn_delivery::{Attempt, DeadLetter, Delivery, Event, UnixMillis};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+/// The media type of an event in protobuf.
+pub const EVENT_PROTOBUF: &str = "application/vnd.posthorn.event.v1+protobuf";
+
+/// A connection to an installation.
+#[derive(Clone)]
+pub struct Broker {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: Client,
+    context: Context,
+    topology: Topology,
+    /// When EVENTS was created, in milliseconds: with a sequence it names an event.
+    events_created: AtomicI64,
+}
+
+impl Broker {
+    /// Connects, checks the server, and makes the installation's streams what they should be.
+    ///
+    /// # Errors
+    /// [`BrokerError::Unreachable`] after the timeout, [`BrokerError::TooOld`],
+    /// [`BrokerError::NoJetStream`], or [`BrokerError::Missing`] where nothing may be created.
+    pub async fn connect(
+        settings: &ConnectSettings,
+        topology: Topology,
+    ) -> Result<Broker, BrokerError> {
+        let client = connect(settings).await?;
+        let context = ContextBuilder::new()
+            .timeout(Duration::from_secs(5))
+            .ack_timeout(Duration::from_secs(5))
+            .max_ack_inflight(16_384)
+            .backpressure_on_inflight(true)
+            .build(client.clone());
+        let events_created = AtomicI64::new(0);
+        let broker = Broker {
+            inner: Arc::new(Inner {
+                client,
+                context,
+                topology,
+                events_created,
+            }),
+        };
+        broker.ensure().await?;
+        Ok(broker)
+    }
+
+    /// Compares the installation's streams with what they should be, and makes them so where
+    /// that is allowed. May be called again at any time.
+    ///
+    /// # Errors
+    /// As [`Broker::connect`].
+    pub async fn ensure(&self) -> Result<Vec<Drift>, BrokerError> {
+        let drifts = self.inner.topology.ensure(&self.inner.context).await?;
+        let events = self.stream(StreamName::Events).await?;
+        let info = events.get_info().await.map_err(BrokerError::refused)?;
+        let created = info.created.unix_timestamp_nanos() / 1_000_000;
+        self.inner
+            .events_created
+            .store(i64::try_from(created).unwrap_or(0), Ordering::Relaxed);
+        Ok(drifts)
+    }
+
+    /// The names of the installation.
+    #[must_use]
+    pub fn names(&self) -> &Names {
+        &self.inner.topology.names
+    }
+
+    /// When EVENTS was created, milliseconds since the epoch.
+    #[must_use]
+    pub fn events_created(&self) -> i64 {
+        self.inner.events_created.load(Ordering::Relaxed)
+    }
+
+    /// The largest message that the server takes, headers included, in bytes.
+    #[must_use]
+    pub fn max_payload(&self) -> usize {
+        self.inner.client.max_payload()
+    }
+
+    /// Whether the connection stands.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.inner.client.connection_state() == async_nats::connection::State::Connected
+    }
+
+    /// Waits until everything that was sent has left.
+    pub async fn flush(&self) {
+        let flushed = tokio::time::timeout(Duration::from_secs(2), self.inner.client.flush()).await;
+        if !matches!(flushed, Ok(Ok(()))) {
+            tracing::warn!("the NATS connection could not be flushed");
+        }
+    }
+
+    /// Publishes an event under its deduplication key.
+    ///
+    /// # Errors
+    /// See [`BrokerError`]; [`BrokerError::Full`] when EVENTS refuses.
+    pub async fn publish_event(
+        &self,
+        event: &Event,
+        dedupe: &str,
+        patience: Patience,
+    ) -> Result<Stored, BrokerError> {
+        let mut headers = HeaderMap::new();
+        headers.insert("Content-Type", EVENT_PROTOBUF);
+        let subject = self.names().event(&event.tenant, &event.event_type);
+        self.send(
+            subject,
+            headers,
+            event.to_wire(),
+            Some(dedupe.to_owned()),
+            None,
+            patience,
+        )
+        .await
+    }
+
+    /// Puts a delivery where dispatchers take it from.
+    ///
+    /// # Errors
+    /// See [`BrokerError`].
+    pub async fn publish_delivery(&self, delivery: &Delivery) -> Result<Stored, BrokerError> {
+        let subject = self.names().delivery(&delivery.endpoint_id);
+        let id = delivery.message_id().as_str().to_owned();
+        self.send(
+            subject,
+            HeaderMap::new(),
+            delivery.to_wire(),
+            Some(id),
+            None,
+            Patience::WORKER,
+        )
+        .await
+    }
+
+    /// Puts something where it waits for its time. `near` is how soon it must be due to wait
+    /// on the durable.
+    ///
+    /// # Errors
+    /// See [`BrokerError`].
+    pub async fn publish_waiting(
+        &self,
+        waiting: &Waiting,
+        near: Duration,
+        now: UnixMillis,
+        patience: Patience,
+    ) -> Result<Stored, BrokerError> {
+        let subject = waiting.subject(self.names(), near, now);
+        let id = waiting.message_id(false).as_str().to_owned();
+        self.send(
+            subject,
+            HeaderMap::new(),
+            waiting.to_wire(),
+            Some(id),
+            None,
+            patience,
+        )
+        .await
+    }
+
+    /// Moves something from the calendar to the durable.
+    ///
+    /// # Errors
+    /// See [`BrokerError`].
+    pub async fn move_near(&self, waiting: &Waiting) -> Result<Stored, BrokerError> {
+        let id = waiting.message_id(true).as_str().to_owned();
+        let subject = self.names().retry_near();
+        self.send(
+            subject,
+            HeaderMap::new(),
+            waiting.to_wire(),
+            Some(id),
+            None,
+            Patience::WORKER,
+        )
+        .await
+    }
+
+    /// Writes the record of an attempt. A duplicate means that the attempt has been decided
+    /// already, and where.
+    ///
+    /// # Errors
+    /// See [`BrokerError`].
+    pub async fn publish_attempt(&self, attempt: &Attempt) -> Result<Stored, BrokerError> {
+        let subject =
+            self.names()
+                .attempt(&attempt.tenant, &attempt.endpoint_id, &attempt.event_id);
+        let id = attempt.message_id().as_str().to_owned();
+        self.send(
+            subject,
+            HeaderMap::new(),
+            attempt.to_wire(),
+            Some(id),
+            None,
+            Patience::WORKER,
+        )
+        .await
+    }
+
+    /// Writes a letter. With `expected`, only over the letter at that sequence.
+    ///
+    /// # Errors
+    /// [`BrokerError::Conflict`] when the letter has changed meanwhile.
+    pub async fn publish_letter(
+        &self,
+        letter: &DeadLetter,
+        id: &str,
+        expected: Option<u64>,
+    ) -> Result<Stored, BrokerError> {
+        let subject = self
+            .names()
+            .letter(&letter.tenant, letter.endpoint_id.as_ref(), &letter.id);
+        self.send(
+            subject,
+            HeaderMap::new(),
+            letter.to_wire(),
+            Some(id.to_owned()),
+            expected,
+            Patience::WORKER,
+        )
+        .await
+    }
+
+    async fn send(
+        &self,
+        subject: String,
+        headers: HeaderMap,
+        payload: Bytes,
+        id: Option<String>,
+        expect_subject_sequence: Option<u64>,
+        patience: Patience,
+    ) -> Result<Stored, BrokerError> {
+        let outgoing = Outgoing {
+            subject,
+            headers,
+            payload,
+            id,
+            expect_subject_sequence,
+        };
+        publish(&self.inner.context, &outgoing, patience).await
+    }
+
+    /// A bucket of one type.
+    ///
+    /// # Errors
+    /// When the server does not answer, or there is no such bucket.
+    pub async fn bucket<T: Wire>(&self, name: BucketName) -> Result<Bucket<T>, BrokerError> {
+        let store = self
+            .inner
+            .context
+            .get_key_value(self.names().bucket(name))
+            .await;
+        Ok(Bucket::new(store.map_err(BrokerError::refused)?, name))
+    }
+
+    /// A reader of a stream whose messages are of one type.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn log<T: Wire>(&self, stream: StreamName) -> Result<LogReader<T>, BrokerError> {
+        let handle = self.stream(stream).await?;
+        Ok(LogReader::new(
+            self.inner.client.clone(),
+            self.names().stream(stream),
+            handle,
+        ))
+    }
+
+    /// The loop that takes events to be fanned out.
+    #[must_use]
+    pub fn pump_events(
+        &self,
+        permits: Arc<Semaphore>,
+        batch: usize,
+        stop: CancellationToken,
+    ) -> Pump {
+        Pump::new(self.clone(), ConsumerName::Fanout, permits, batch, stop)
+    }
+
+    /// The loop that takes deliveries to be attempted.
+    #[must_use]
+    pub fn pump_deliveries(
+        &self,
+        permits: Arc<Semaphore>,
+        batch: usize,
+        stop: CancellationToken,
+    ) -> Pump {
+        Pump::new(self.clone(), ConsumerName::Dispatch, permits, batch, stop)
+    }
+
+    /// The loop that takes what is due soon.
+    #[must_use]
+    pub fn pump_near(
+        &self,
+        permits: Arc<Semaphore>,
+        batch: usize,
+        stop: CancellationToken,
+    ) -> Pump {
+        Pump::new(self.clone(), ConsumerName::RetryNear, permits, batch, stop)
+    }
+
+    /// The loop that takes what the calendar holds for an hour.
+    #[must_use]
+    pub fn pump_far(
+        &self,
+        hour: i64,
+        permits: Arc<Semaphore>,
+        batch: usize,
+        stop: CancellationToken,
+    ) -> Pump {
+        Pump::new(
+            self.clone(),
+            ConsumerName::RetryFar(hour),
+            permits,
+            batch,
+            stop,
+        )
+    }
+
+    /// How many deliveries wait to be fetched, and how many are with dispatchers.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn dispatch_backlog(&self) -> Result<(u64, u64), BrokerError> {
+        self.consumer(&ConsumerName::Dispatch)
+            .await?
+            .backlog()
+            .await
+    }
+
+    /// How many retries wait on the durable: not yet handed out, and handed out to wait.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn near_backlog(&self) -> Result<(u64, u64), BrokerError> {
+        self.consumer(&ConsumerName::RetryNear)
+            .await?
+            .backlog()
+            .await
+    }
+
+    /// How many messages the durable for retries may hold before dispatchers put what is due
+    /// later into the calendar.
+    #[must_use]
+    pub fn near_capacity() -> u64 {
+        u64::try_from(crate::topology::NEAR_PENDING).unwrap_or(u64::MAX)
+    }
+
+    /// How many messages a stream holds.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn stream_messages(&self, stream: StreamName) -> Result<u64, BrokerError> {
+        let handle = self.stream(stream).await?;
+        Ok(handle
+            .get_info()
+            .await
+            .map_err(BrokerError::refused)?
+            .state
+            .messages)
+    }
+
+    /// When the oldest message of a stream was stored; `None` when it is empty.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn oldest(&self, stream: StreamName) -> Result<Option<UnixMillis>, BrokerError> {
+        let handle = self.stream(stream).await?;
+        let state = handle.get_info().await.map_err(BrokerError::refused)?.state;
+        let millis = state.first_timestamp.unix_timestamp_nanos() / 1_000_000;
+        let at = UnixMillis(i64::try_from(millis).unwrap_or(0));
+        Ok((state.messages > 0).then_some(at))
+    }
+
+    /// The hours of the calendar that hold anything, with how much.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn far_hours(&self) -> Result<Vec<(i64, u64)>, BrokerError> {
+        let handle = self.stream(StreamName::Retries).await?;
+        let filter = self.names().retry_far_all();
+        let mut subjects = handle
+            .info_with_subjects(filter)
+            .await
+            .map_err(BrokerError::refused)?;
+        let mut hours = Vec::new();
+        while let Some(subject) = subjects.next().await {
+            let (subject, count) = subject.map_err(BrokerError::refused)?;
+            if let Some(hour) = self.names().parse_far_hour(&subject) {
+                hours.push((hour, u64::try_from(count).unwrap_or(0)));
+            }
+        }
+        hours.sort_unstable();
+        Ok(hours)
+    }
+
+    /// How soon a retry must be due to wait on the durable while that has room.
+    #[must_use]
+    pub fn near() -> Duration {
+        NEAR
+    }
+
+    /// The same while the durable is full.
+    #[must_use]
+    pub fn near_when_full() -> Duration {
+        NEAR_WHEN_FULL
+    }
+
+    async fn stream(
+        &self,
+        stream: StreamName,
+    ) -> Result<async_nats::jetstream::stream::Stream<()>, BrokerError> {
+        let name = self.names().stream(stream);
+        self.inner
+            .context
+            .get_stream_no_info(&name)
+            .await
+            .map_err(BrokerError::refused)
+    }
+
+    pub(crate) async fn consumer(&self, name: &ConsumerName) -> Result<PullConsumer, BrokerError> {
+        let topology = &self.inner.topology;
+        let (stream, config) = match name {
+            ConsumerName::Fanout => topology.fanout(),
+            ConsumerName::Dispatch => topology.dispatch(),
+            ConsumerName::RetryNear => topology.retry_near(),
+            ConsumerName::RetryFar(hour) => topology.retry_far(*hour),
+        };
+        let durable = config.durable_name.clone().unwrap_or_default();
+        let stream = self.stream(stream).await?;
+        // Only an hour of the calendar is created here; the others belong to `ensure`.
+        let inner = match name {
+            ConsumerName::RetryFar(_) => stream
+                .get_or_create_consumer(&durable, config)
+                .await
+                .map_err(BrokerError::refused)?,
+            _ => stream.get_consumer(&durable).await.map_err(BrokerError::refused)?,
+        };
+        Ok(PullConsumer {
+            client: self.inner.client.clone(),
+            inner,
+        })
+    }
+}

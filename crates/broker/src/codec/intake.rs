@@ -1,0 +1,215 @@
+//! What applications put into EVENTS, by HTTP through ingest or straight by NATS: raw bytes
+//! with headers, or an Event in protobuf.
+
+use super::DecodeError;
+use crate::broker::EVENT_PROTOBUF;
+use crate::consume::Incoming;
+use crate::names::Names;
+use async_nats::HeaderMap;
+use bytes::Bytes;
+use posthorn_delivery::event::MAX_DELIVER_AHEAD;
+use posthorn_delivery::{Event, EventId, EventType, Tenant, UnixMillis};
+use posthorn_proto::v1;
+use prost::Message;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// Why a message is not an event. Each text names the rule and shows nothing of the message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IntakeError {
+    /// The subject's tenant token.
+    #[error("the subject's tenant is not valid")]
+    Tenant,
+    /// The subject's type tokens.
+    #[error("the subject's event type is not valid")]
+    EventType,
+    /// Declared as an Event and not one.
+    #[error("the payload is not a posthorn.v1.Event")]
+    Protobuf(#[source] DecodeError),
+    /// An Event that belongs elsewhere.
+    #[error("the event's tenant and type are not the subject's")]
+    OtherSubject,
+    /// A `Deliver-At` that is no time, or too far ahead.
+    #[error("deliver-at is an RFC 3339 time at most 30 days ahead")]
+    DeliverAt,
+    /// A header that could not be passed on.
+    #[error("a content-type or ce-* header is not valid")]
+    Header,
+}
+
+/// A message of EVENTS as its parts.
+pub struct Intake<'a> {
+    /// Its subject.
+    pub subject: &'a str,
+    /// Its headers.
+    pub headers: Option<&'a HeaderMap>,
+    /// Its bytes.
+    pub payload: Bytes,
+    /// Where it is stored.
+    pub sequence: u64,
+    /// When it was stored.
+    pub stored_at: UnixMillis,
+    /// When EVENTS was created, milliseconds.
+    pub stream_created: i64,
+}
+
+impl<'a> Intake<'a> {
+    /// Of a message taken from EVENTS.
+    #[must_use]
+    pub fn of(message: &'a Incoming, stream_created: i64) -> Intake<'a> {
+        Intake {
+            subject: message.subject(),
+            headers: message.headers(),
+            payload: message.payload(),
+            sequence: message.sequence(),
+            stored_at: message.stored_at(),
+            stream_created,
+        }
+    }
+
+    /// A header's value, whatever its case: NATS compares names exactly, publishers do not.
+    fn header(&self, name: &str) -> Option<&'a str> {
+        let headers = self.headers?;
+        if let Some(value) = headers.get(name) {
+            return Some(value.as_str());
+        }
+        let found = headers
+            .iter()
+            .find(|(key, _)| AsRef::<str>::as_ref(*key).eq_ignore_ascii_case(name));
+        found
+            .and_then(|(_, values)| values.first())
+            .map(async_nats::HeaderValue::as_str)
+    }
+}
+
+/// Reads an event.
+///
+/// # Errors
+/// [`IntakeError`] says which rule is broken; the message is then a dead letter.
+pub fn read_event(names: &Names, intake: &Intake<'_>) -> Result<Event, IntakeError> {
+    let (tenant, event_type) = names
+        .parse_event(intake.subject)
+        .ok_or(IntakeError::EventType)?;
+    let tenant = Tenant::parse_any(tenant).map_err(|_| IntakeError::Tenant)?;
+    let event_type = EventType::parse(event_type).map_err(|_| IntakeError::EventType)?;
+    let declared = intake.header("Content-Type").map(str::trim);
+    let event = if declared == Some(EVENT_PROTOBUF) {
+        from_protobuf(intake, &tenant, &event_type)?
+    } else {
+        from_raw(intake, tenant, event_type)?
+    };
+    check_deliver_at(&event)?;
+    check_headers(&event)?;
+    Ok(event)
+}
+
+fn from_raw(
+    intake: &Intake<'_>,
+    tenant: Tenant,
+    event_type: EventType,
+) -> Result<Event, IntakeError> {
+    let deliver_at = intake.header("Deliver-At").map(parse_time).transpose()?;
+    Ok(Event {
+        id: derived_id(intake, &tenant),
+        payload: intake.payload.clone(),
+        content_type: intake
+            .header("Content-Type")
+            .unwrap_or("application/json")
+            .to_owned(),
+        headers: cloud_event_headers(intake),
+        traceparent: intake.header("traceparent").map(str::to_owned),
+        accepted_at: intake.stored_at,
+        deliver_at,
+        only_endpoint: None,
+        tenant,
+        event_type,
+    })
+}
+
+/// The publisher's own key, or else the place in the stream.
+fn derived_id(intake: &Intake<'_>, tenant: &Tenant) -> EventId {
+    match intake.header("Nats-Msg-Id") {
+        Some(key) => EventId::from_key(tenant, key),
+        None => EventId::from_position(i128::from(intake.stream_created), intake.sequence),
+    }
+}
+
+fn from_protobuf(
+    intake: &Intake<'_>,
+    tenant: &Tenant,
+    event_type: &EventType,
+) -> Result<Event, IntakeError> {
+    let malformed = |_| IntakeError::Protobuf(DecodeError::Malformed("Event"));
+    let mut message = v1::Event::decode(intake.payload.clone()).map_err(malformed)?;
+    if message.tenant != tenant.as_str() || message.r#type != event_type.as_str() {
+        return Err(IntakeError::OtherSubject);
+    }
+    if message.id.is_empty() {
+        message.id = derived_id(intake, tenant).to_string();
+    }
+    if message.accepted_at_ms == 0 {
+        message.accepted_at_ms = intake.stored_at.0;
+    }
+    if message.content_type.is_empty() {
+        message.content_type = "application/json".to_owned();
+    }
+    let mut event = super::event::from_message(message).map_err(IntakeError::Protobuf)?;
+    // A publisher's clock must not make an event older than the stream knows it to be.
+    event.accepted_at = event.accepted_at.min(intake.stored_at);
+    event.headers.retain(|(name, _)| is_cloud_event(name));
+    Ok(event)
+}
+
+fn is_cloud_event(name: &str) -> bool {
+    name.get(..3)
+        .is_some_and(|start| start.eq_ignore_ascii_case("ce-"))
+}
+
+fn cloud_event_headers(intake: &Intake<'_>) -> Vec<(String, String)> {
+    let headers = intake.headers.into_iter().flat_map(HeaderMap::iter);
+    headers
+        .map(|(name, values)| (AsRef::<str>::as_ref(name), values))
+        .filter(|(name, _)| is_cloud_event(name))
+        .filter_map(|(name, values)| {
+            Some((
+                name.to_ascii_lowercase(),
+                values.first()?.as_str().to_owned(),
+            ))
+        })
+        .collect()
+}
+
+fn parse_time(text: &str) -> Result<UnixMillis, IntakeError> {
+    let at = OffsetDateTime::parse(text.trim(), &Rfc3339).map_err(|_| IntakeError::DeliverAt)?;
+    let millis = i64::try_from(at.unix_timestamp_nanos() / 1_000_000);
+    millis.map(UnixMillis).map_err(|_| IntakeError::DeliverAt)
+}
+
+fn check_deliver_at(event: &Event) -> Result<(), IntakeError> {
+    let latest = event.accepted_at + MAX_DELIVER_AHEAD;
+    if event.deliver_at.is_some_and(|at| at > latest) {
+        return Err(IntakeError::DeliverAt);
+    }
+    Ok(())
+}
+
+/// What is passed on as an HTTP header must be one: at most 32 of at most 1 KiB, names of
+/// letters, digits and '-', values of visible ASCII and spaces.
+fn check_headers(event: &Event) -> Result<(), IntakeError> {
+    let visible =
+        |text: &str| text.len() <= 1_024 && text.bytes().all(|b| (0x20..0x7f).contains(&b));
+    let name_ok = |name: &str| {
+        name.len() > 3
+            && name.len() <= 64
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+    };
+    let headers_ok = event.headers.len() <= 32
+        && event
+            .headers
+            .iter()
+            .all(|(name, value)| name_ok(name) && visible(value));
+    if !headers_ok || !visible(&event.content_type) || event.content_type.is_empty() {
+        return Err(IntakeError::Header);
+    }
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! The connection, and the check of what answers.
+
+use crate::error::BrokerError;
+use async_nats::ConnectOptions;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The oldest nats-server that Posthorn runs on.
+pub const MINIMUM_SERVER: (u32, u32, u32) = (2, 12, 0);
+
+/// How to reach NATS.
+#[derive(Clone, Debug)]
+pub struct ConnectSettings {
+    /// Servers of one cluster.
+    pub urls: Vec<String>,
+    /// A credentials file.
+    pub creds: Option<PathBuf>,
+    /// A file with an nkey seed.
+    pub nkey: Option<PathBuf>,
+    /// A certificate authority to trust.
+    pub tls_ca: Option<PathBuf>,
+    /// A client certificate and its key.
+    pub tls_cert: Option<PathBuf>,
+    /// The key of the client certificate.
+    pub tls_key: Option<PathBuf>,
+    /// How long the first connection may take.
+    pub timeout: Duration,
+    /// What the server lists the connection as.
+    pub client_name: String,
+}
+
+impl ConnectSettings {
+    /// Plain settings for one URL.
+    #[must_use]
+    pub fn plain(url: &str, client_name: &str) -> ConnectSettings {
+        ConnectSettings {
+            urls: vec![url.to_owned()],
+            creds: None,
+            nkey: None,
+            tls_ca: None,
+            tls_cert: None,
+            tls_key: None,
+            timeout: Duration::from_secs(10),
+            client_name: client_name.to_owned(),
+        }
+    }
+}
+
+/// Connects, tries again until the timeout, and checks the server's version.
+pub(crate) async fn connect(settings: &ConnectSettings) -> Result<async_nats::Client, BrokerError> {
+    let give_up = tokio::time::Instant::now() + settings.timeout;
+    let mut attempt = 0;
+    loop {
+        let connected = options(settings)
+            .await?
+            .connect(settings.urls.clone())
+            .await;
+        let error = match connected {
+            Ok(client) => return check_version(client),
+            Err(error) => error,
+        };
+        attempt += 1;
+        let wait = reconnect_delay(attempt);
+        if tokio::time::Instant::now() + wait >= give_up {
+            return Err(BrokerError::Unreachable(error.into()));
+        }
+        tokio::time::sleep(wait).await;
+    }
+}
+
+async fn options(settings: &ConnectSettings) -> Result<ConnectOptions, BrokerError> {
+    let mut options = ConnectOptions::new()
+        .name(&settings.client_name)
+        .connection_timeout(Duration::from_secs(5))
+        // The default doubles to 4 s, which turned a 3 s outage into an 8 s gap.
+        .reconnect_delay_callback(reconnect_delay)
+        .request_timeout(Some(Duration::from_secs(5)))
+        .client_capacity(8192)
+        .subscription_capacity(65_536)
+        .event_callback(|event| async move { log_event(&event) });
+    if let Some(path) = &settings.creds {
+        options = options
+            .credentials_file(path)
+            .await
+            .map_err(|error| unusable("creds", &error))?;
+    }
+    if let Some(path) = &settings.nkey {
+        let seed = tokio::fs::read_to_string(path)
+            .await
+            .map_err(|error| unusable("nkey", &error))?;
+        options = options.nkey(seed.trim().to_owned());
+    }
+    if let Some(path) = &settings.tls_ca {
+        options = options
+            .add_root_certificates(path.clone())
+            .require_tls(true);
+    }
+    if let (Some(cert), Some(key)) = (&settings.tls_cert, &settings.tls_key) {
+        options = options
+            .add_client_certificate(cert.clone(), key.clone())
+            .require_tls(true);
+    }
+    Ok(options)
+}
+
+fn unusable(what: &str, error: &std::io::Error) -> BrokerError {
+    BrokerError::Settings(format!("{what} file: {error}"))
+}
+
+/// Quick at first, half a second to a second after that, never synchronised.
+fn reconnect_delay(attempt: usize) -> Duration {
+    let base = 50_u64.saturating_mul(1 << attempt.min(4)).min(600);
+    let spread = jitter_seed(attempt) % 400;
+    Duration::from_millis(base + spread)
+}
+
+/// A cheap spread that differs between processes and attempts; it decides nothing but when
+/// a client knocks again.
+fn jitter_seed(attempt: usize) -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    let mut hasher = std::hash::RandomState::new().build_hasher();
+    hasher.write_usize(attempt);
+    hasher.finish()
+}
+
+fn log_event(event: &async_nats::Event) {
+    match event {
+        async_nats::Event::Connected => tracing::info!("connected to NATS"),
+        async_nats::Event::Disconnected => tracing::warn!("disconnected from NATS"),
+        async_nats::Event::SlowConsumer(_) => {
+            tracing::error!("NATS dropped messages for a slow subscription")
+        }
+        other => tracing::debug!(event = %other, "NATS connection event"),
+    }
+}
+
+fn check_version(client: async_nats::Client) -> Result<async_nats::Client, BrokerError> {
+    let found = client.server_info().version;
+    if parse_version(&found).is_some_and(|version| version >= MINIMUM_SERVER) {
+        return Ok(client);
+    }
+    let (major, minor, patch) = MINIMUM_SERVER;
+    Err(BrokerError::TooOld {
+        found,
+        minimum: format!("{major}.{minor}.{patch}"),
+    })
+}
+
+fn parse_version(text: &str) -> Option<(u32, u32, u32)> {
+    let mut parts = text.split(['.', '-', '+']).map(str::parse::<u32>);
+    Some((
+        parts.next()?.ok()?,
+        parts.next()?.ok()?,
+        parts.next()?.ok()?,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_compare_by_number() {
+        assert_eq!(parse_version("2.15.1"), Some((2, 15, 1)));
+        assert_eq!(parse_version("2.12.0-RC.1"), Some((2, 12, 0)));
+        assert!(parse_version("2.9.10").unwrap() < MINIMUM_SERVER);
+        assert_eq!(parse_version("dev"), None);
+    }
+
+    #[test]
+    fn reconnects_stay_within_a_second() {
+        for attempt in 0..100 {
+            assert!(reconnect_delay(attempt) <= Duration::from_secs(1));
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Reading a stream as a log, by sequence and subject, without a consumer.
+//!
+//! One request brings many messages (the batched form of a direct get), so looking for the
+//! attempts of an event or the letters of an endpoint costs the broker an index look-up and
+//! no state.
+
+use crate::codec::Wire;
+use crate::error::BrokerError;
+use async_nats::Client;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use posthorn_delivery::UnixMillis;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+/// A message of a log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Logged<T> {
+    /// Where it is stored.
+    pub sequence: u64,
+    /// Its subject.
+    pub subject: String,
+    /// When it was stored.
+    pub stored_at: UnixMillis,
+    /// What it says.
+    pub value: T,
+}
+
+/// Some messages in ascending order of their sequences.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogPage<T> {
+    /// The messages.
+    pub items: Vec<Logged<T>>,
+    /// How many more match beyond the last one.
+    pub pending: u64,
+}
+
+/// Reads one stream whose messages are of one type.
+pub struct LogReader<T> {
+    client: Client,
+    stream: String,
+    handle: async_nats::jetstream::stream::Stream<()>,
+    kind: PhantomData<fn() -> T>,
+}
+
+/// The longest wait between two messages of one answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Messages asked for in one request.
+const MAX_BATCH: usize = 1_000;
+
+impl<T: Wire> LogReader<T> {
+    pub(crate) fn new(
+        client: Client,
+        stream: String,
+        handle: async_nats::jetstream::stream::Stream<()>,
+    ) -> LogReader<T> {
+        LogReader {
+            client,
+            stream,
+            handle,
+            kind: PhantomData,
+        }
+    }
+
+    /// The first and the last sequence of the stream.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn bounds(&self) -> Result<(u64, u64), BrokerError> {
+        let info = self.handle.get_info().await.map_err(BrokerError::refused)?;
+        Ok((info.state.first_sequence, info.state.last_sequence))
+    }
+
+    /// How many messages match a subject filter, where the server counts them per subject.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn count(&self, filter: &str) -> Result<u64, BrokerError> {
+        let mut subjects = self
+            .handle
+            .info_with_subjects(filter)
+            .await
+            .map_err(BrokerError::refused)?;
+        let mut total = 0_u64;
+        while let Some(subject) = subjects.next().await {
+            let (_, count) = subject.map_err(BrokerError::refused)?;
+            total += u64::try_from(count).unwrap_or(0);
+        }
+        Ok(total)
+    }
+
+    /// Up to `max` messages that match `filter`, from sequence `from` on.
+    ///
+    /// # Errors
+    /// When the server does not answer, or a message cannot be read.
+    pub async fn read(
+        &self,
+        filter: &str,
+        from: u64,
+        max: usize,
+    ) -> Result<LogPage<T>, BrokerError> {
+        let inbox = self.client.new_inbox();
+        let mut answers = self
+            .client
+            .subscribe(inbox.clone())
+            .await
+            .map_err(BrokerError::refused)?;
+        let batch = max.clamp(1, MAX_BATCH);
+        let request =
+            serde_json::json!({ "seq": from.max(1), "next_by_subj": filter, "batch": batch });
+        let subject = format!("$JS.API.DIRECT.GET.{}", self.stream);
+        let body = Bytes::from(request.to_string());
+        self.client
+            .publish_with_reply(subject, inbox, body)
+            .await
+            .map_err(BrokerError::refused)?;
+        let mut page = LogPage {
+            items: Vec::new(),
+            pending: 0,
+        };
+        loop {
+            let answer = tokio::time::timeout(PATIENCE, answers.next()).await;
+            let message = answer
+                .map_err(|_| BrokerError::TimedOut)?
+                .ok_or(BrokerError::TimedOut)?;
+            page.pending = header(&message, "Nats-Num-Pending").unwrap_or(page.pending);
+            match message.status.map(|status| status.as_u16()) {
+                None | Some(200) => page.items.push(logged(message)?),
+                Some(204 | 404) => return Ok(page),
+                Some(503) => return Err(BrokerError::TimedOut),
+                Some(code) => {
+                    return Err(BrokerError::Refused(
+                        format!("direct get answered {code}").into(),
+                    ));
+                }
+            }
+        }
+    }
+
+    /// The one message at a sequence; `None` when it is not there any more.
+    ///
+    /// # Errors
+    /// When the server does not answer, or the message cannot be read.
+    pub async fn at(&self, sequence: u64) -> Result<Option<Logged<T>>, BrokerError> {
+        use async_nats::jetstream::stream::DirectGetErrorKind;
+        match self.handle.direct_get(sequence).await {
+            Ok(message) => stored(message).map(Some),
+            Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
+            Err(error) => Err(BrokerError::refused(error)),
+        }
+    }
+
+    /// The last message on a subject, which may hold wildcards.
+    ///
+    /// # Errors
+    /// When the server does not answer, or the message cannot be read.
+    pub async fn last(&self, subject: &str) -> Result<Option<Logged<T>>, BrokerError> {
+        use async_nats::jetstream::stream::DirectGetErrorKind;
+        match self.handle.direct_get_last_for_subject(subject).await {
+            Ok(message) => stored(message).map(Some),
+            Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
+            Err(error) => Err(BrokerError::refused(error)),
+        }
+    }
+
+    /// Deletes the message at a sequence. Deleting what is gone is no error.
+    ///
+    /// # Errors
+    /// When the server does not answer or refuses.
+    pub async fn delete(&self, sequence: u64) -> Result<(), BrokerError> {
+        match self.handle.delete_message(sequence).await {
+            Ok(_) => Ok(()),
+            Err(error) if crate::error::code_of(&error) == Some(10_057) => Ok(()),
+            Err(error) => Err(BrokerError::refused(error)),
+        }
+    }
+}
+
+fn header<V: std::str::FromStr>(message: &async_nats::Message, name: &str) -> Option<V> {
+    message.headers.as_ref()?.get(name)?.as_str().parse().ok()
+}
+
+fn logged<T: Wire>(message: async_nats::Message) -> Result<Logged<T>, BrokerError> {
+    let sequence = header(&message, "Nats-Sequence").unwrap_or(0);
+    let stored_at = header::<String>(&message, "Nats-Time-Stamp")
+        .and_then(|text| parse_time(&text))
+        .unwrap_or_default();
+    let subject = header(&message, "Nats-Subject").unwrap_or_default();
+    let value = T::from_wire(message.payload).map_err(BrokerError::Undecodable)?;
+    Ok(Logged {
+        sequence,
+        subject,
+        stored_at,
+        value,
+    })
+}
+
+fn stored<T: Wire>(
+    message: async_nats::jetstream::message::StreamMessage,
+) -> Result<Logged<T>, BrokerError> {
+    let millis = message.time.unix_timestamp_nanos() / 1_000_000;
+    Ok(Logged {
+        sequence: message.sequence,
+        subject: message.subject.to_string(),
+        stored_at: UnixMillis(i64::try_from(millis).unwrap_or(0)),
+        value: T::from_wire(message.payload).map_err(BrokerError::Undecodable)?,
+    })
+}
+
+fn parse_time(text: &str) -> Option<UnixMillis> {
+    let format = &time::format_description::well_known::Rfc3339;
+    let at = time::OffsetDateTime::parse(text, format).ok()?;
+    Some(UnixMillis(
+        i64::try_from(at.unix_timestamp_nanos() / 1_000_000).ok()?,
+    ))
+}
