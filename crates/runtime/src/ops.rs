@@ -47,7 +47,6 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, ExitError> {
 }
 
 /// The three routes.
-#[must_use]
 pub fn router(readiness: Readiness, shutdown: Shutdown) -> Router {
     Router::new()
         .route("/livez", get(|| async { "ok\n" }))

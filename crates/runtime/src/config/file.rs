@@ -22,8 +22,25 @@ pub(super) struct File {
 
 #[derive(Debug)]
 struct Setting {
-    text: String,
+    /// The elements of an array, else the one value.
+    items: Vec<String>,
     is_bool: bool,
+}
+
+impl Setting {
+    fn parse(value: &Value) -> Result<Self, &'static str> {
+        let items = match value {
+            Value::Array(items) => items.iter().map(element).collect::<Result<_, _>>()?,
+            one => vec![text_of(one)?],
+        };
+        let is_bool = value.is_bool();
+        Ok(Self { items, is_bool })
+    }
+
+    /// As the command line would have it.
+    fn text(&self) -> OsString {
+        self.items.join(",").into()
+    }
 }
 
 impl File {
@@ -47,9 +64,8 @@ impl File {
         })?;
         let mut settings = BTreeMap::new();
         for (key, value) in &table {
-            let text = text_of(value).map_err(|reason| file_value(path, key, reason))?;
-            let is_bool = value.is_bool();
-            settings.insert(key.clone(), Setting { text, is_bool });
+            let setting = Setting::parse(value).map_err(|reason| file_value(path, key, reason))?;
+            settings.insert(key.clone(), setting);
         }
         Ok(Self {
             path: path.to_owned(),
@@ -80,20 +96,25 @@ impl File {
     /// As a default it gives way to the flag and to the environment, and it is hidden from the
     /// help text because it may be a secret.
     pub(super) fn as_default(&self, arg: Arg) -> Arg {
-        match self.settings.get(&key_of(&arg)) {
-            Some(setting) => arg
-                .required(false)
-                .default_value(OsString::from(&setting.text))
-                .hide_default_value(true),
-            None => arg,
+        let Some(setting) = self.settings.get(&key_of(&arg)) else {
+            return arg;
+        };
+        let arg = arg.required(false);
+        match arg.get_action() {
+            // A list may be empty, which is not a list of one empty value.
+            ArgAction::Append => arg.default_values(&setting.items).hide_default_value(true),
+            ArgAction::Set => arg.default_value(setting.text()).hide_default_value(true),
+            // A switch has no value to hide, and clap refuses to be asked to.
+            _ => arg.default_value(setting.text()),
         }
     }
 
     /// The error for a value that the flag `long` refused, if it came from here.
     pub(super) fn blame(&self, long: &str, value: &str, reason: &str) -> Option<ConfigError> {
         let key = long.replace('-', "_");
-        let text = &self.settings.get(&key)?.text;
-        let came_from_here = text == value || text.split(',').any(|part| part == value);
+        let items = &self.settings.get(&key)?.items;
+        let parts = |item: &String| item == value || item.split(',').any(|part| part == value);
+        let came_from_here = items.iter().any(parts) || items.join(",") == value;
         came_from_here.then(|| file_value(&self.path, &key, reason))
     }
 }
@@ -117,20 +138,17 @@ fn text_of(value: &Value) -> Result<String, &'static str> {
         Value::Integer(number) => Ok(number.to_string()),
         Value::Float(number) => Ok(number.to_string()),
         Value::Boolean(truth) => Ok(truth.to_string()),
-        Value::Array(items) => Ok(items
-            .iter()
-            .map(element)
-            .collect::<Result<Vec<_>, _>>()?
-            .join(",")),
+        Value::Array(_) => Err("must not hold an array in an array"),
         Value::Table(_) => Err("must not be a table: the file is flat"),
         Value::Datetime(_) => Err("must not be a date"),
     }
 }
 
+/// A comma separates the elements on the command line, so none may be inside of one.
 fn element(value: &Value) -> Result<String, &'static str> {
-    match value {
-        Value::Array(_) => Err("must not hold an array in an array"),
-        Value::String(text) if text.contains(',') => Err("must not hold a comma in an element"),
-        other => text_of(other),
+    let text = text_of(value)?;
+    match text.contains(',') {
+        true => Err("must not hold a comma in an element"),
+        false => Ok(text),
     }
 }

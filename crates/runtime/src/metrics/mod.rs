@@ -12,6 +12,8 @@ use std::time::Duration;
 use metrics_exporter_prometheus::PrometheusRecorder;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
+use tokio::task::JoinHandle;
+
 use crate::shutdown::Shutdown;
 
 /// Upper bounds of histogram buckets in seconds, from a local call to the longest timeout.
@@ -63,7 +65,7 @@ pub fn render() -> String {
 
 /// Keeps histograms small, every 5 seconds until the drain is over. Call it inside a tokio
 /// runtime.
-pub fn spawn_upkeep(shutdown: Shutdown) {
+pub fn spawn_upkeep(shutdown: Shutdown) -> JoinHandle<()> {
     tokio::spawn(async move {
         let mut every = tokio::time::interval(UPKEEP_EVERY);
         loop {
@@ -75,7 +77,7 @@ pub fn spawn_upkeep(shutdown: Shutdown) {
                 handle.run_upkeep();
             }
         }
-    });
+    })
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use anyhow::{Context, anyhow};
 use clap::Parser;
 use serde::Serialize;
 
-use crate::config::{self, ConfigError, ProcessArgs};
+use crate::config::{self, ConfigError, LogFormat, ProcessArgs};
 use crate::error::{ExitError, ExitKind};
 use crate::shutdown::Shutdown;
 use crate::{metrics, telemetry, tls};
@@ -85,7 +85,7 @@ where
     let process = config.process().clone();
     let valid = process.validate().and_then(|()| config.validate());
     if let Err(rule) = valid {
-        return output::failure(name, &ExitError::config(anyhow!(rule)));
+        return output::failure(name, process.log_format, &ExitError::config(anyhow!(rule)));
     }
     if process.print_config {
         return output::effective(name, &config);
@@ -96,13 +96,13 @@ where
     tls::install_crypto_provider();
     let guard = match telemetry::init(name, &process.log, process.log_format) {
         Ok(guard) => guard,
-        Err(error) => return output::failure(name, &ExitError::config(error)),
+        Err(error) => return output::failure(name, process.log_format, &ExitError::config(error)),
     };
     metrics::install();
     let result = block_on(process.drain_timeout, |shutdown| run(config, shutdown));
     let code = match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => output::failure(name, &error),
+        Err(error) => output::failure(name, process.log_format, &error),
     };
     guard.flush(FLUSH_TIMEOUT);
     code
@@ -115,7 +115,7 @@ fn refuse(name: &'static str, error: ConfigError) -> ExitCode {
             let _ = usage.print();
             ExitKind::Config.into()
         }
-        other => output::failure(name, &ExitError::config(other)),
+        other => output::failure(name, LogFormat::Text, &ExitError::config(other)),
     }
 }
 
