@@ -47,7 +47,10 @@ impl ServiceConfig for Sample {
 #[test]
 #[ignore = "the child that the other tests start"]
 fn child() {
-    let args = std::env::var(ARGS).unwrap();
+    // Without a parent, as when all ignored tests are asked for, there is nothing to be.
+    let Ok(args) = std::env::var(ARGS) else {
+        return;
+    };
     let args = std::iter::once("posthorn-sample").chain(args.split_whitespace());
     let code = main_with("posthorn-sample", args.map(Into::into), run);
     let known = [0u8, 64, 69, 70];
@@ -299,7 +302,7 @@ fn ops_01_what_does_not_finish_is_left_at_the_drain_timeout() {
     started.signal(Signal::SIGTERM);
     let (code, _, err, took) = started.end();
     assert_eq!(code, 70);
-    assert!(err.contains("1 tasks in flight"), "{err}");
+    assert!(err.contains("tasks left: 1"), "{err}");
     assert!(
         took >= Duration::from_secs(1) && took < Duration::from_secs(8),
         "{took:?}"

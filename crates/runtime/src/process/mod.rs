@@ -155,7 +155,7 @@ where
     if !drained {
         let left = shutdown.in_flight();
         return Err(ExitError::internal(anyhow!(
-            "ended with {left} tasks in flight"
+            "ended with work in flight, tasks left: {left}"
         )));
     }
     Ok(())
