@@ -30,6 +30,7 @@ pub fn free_port() -> Result<u16> {
 #[derive(Debug, Clone)]
 pub struct Recipe {
     name: String,
+    program: Option<PathBuf>,
     args: Vec<OsString>,
     env: BTreeMap<String, OsString>,
     ops_port: Option<u16>,
@@ -43,11 +44,19 @@ impl Recipe {
     pub fn new(name: &str, folder: &Path) -> Self {
         Self {
             name: name.to_owned(),
+            program: None,
             args: Vec::new(),
             env: BTreeMap::new(),
             ops_port: None,
             log: folder.join(format!("{name}.log")),
         }
+    }
+
+    /// Runs this file instead of the workspace's binary of that name.
+    #[must_use]
+    pub fn program(mut self, file: impl Into<PathBuf>) -> Self {
+        self.program = Some(file.into());
+        self
     }
 
     /// Writes the output to another file.
@@ -83,7 +92,10 @@ impl Recipe {
     /// # Errors
     /// When the binaries do not build, or the process cannot be started.
     pub async fn spawn(&self) -> Result<Service> {
-        let binary = bins::bin(&self.name).await?;
+        let binary = match &self.program {
+            Some(program) => program.clone(),
+            None => bins::bin(&self.name).await?,
+        };
         let log = || {
             let file = File::options().create(true).append(true).open(&self.log);
             file.with_context(|| format!("opening {}", self.log.display()))
@@ -277,6 +289,7 @@ impl Drop for Service {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{DEADLINE, eventually};
 
     #[test]
     fn the_developers_settings_are_forgotten_and_his_nats_server_is_not() {
@@ -296,5 +309,81 @@ mod tests {
     fn free_ports_can_be_taken() {
         let port = free_port().unwrap();
         assert!(TcpListener::bind(("127.0.0.1", port)).is_ok());
+    }
+
+    /// A shell that says `up` and then runs until it is told to end.
+    async fn shell(folder: &Path, on_term: &str) -> Service {
+        let script =
+            format!("trap '{on_term}' TERM; echo up; while :; do read -r _ < \"$1\"; done");
+        let pipe = folder.join("pipe");
+        if !pipe.exists() {
+            assert!(
+                Command::new("mkfifo")
+                    .arg(&pipe)
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+        }
+        let recipe = Recipe::new("shell", folder).program("/bin/sh");
+        let mut service = recipe
+            .arg("-c")
+            .arg(script)
+            .arg("sh")
+            .arg(pipe)
+            .spawn()
+            .await
+            .unwrap();
+        says(&service, "up", 1).await;
+        assert!(service.is_running());
+        service
+    }
+
+    async fn says(service: &Service, word: &str, times: usize) {
+        eventually(DEADLINE, word, || async {
+            service.output().matches(word).count() == times
+        })
+        .await
+        .unwrap();
+    }
+
+    #[tokio::test]
+    async fn one_that_is_asked_to_end_ends_in_its_own_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut service = shell(folder.path(), "echo bye; exit 7").await;
+        let status = service.terminate(DEADLINE).await.unwrap();
+        assert_eq!(status.code(), Some(7));
+        assert!(service.output().ends_with("bye\n"));
+        assert!(service.signal(Signal::SIGTERM).is_err());
+    }
+
+    #[tokio::test]
+    async fn one_that_does_not_listen_is_an_error_and_can_be_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut service = shell(folder.path(), "echo no").await;
+        let refused = service.terminate(Duration::from_millis(50)).await;
+        assert!(refused.is_err());
+        service.kill().unwrap();
+        assert!(!service.is_running());
+        service.kill().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_restart_is_another_process_with_the_same_output() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut service = shell(folder.path(), "exit").await;
+        let first = service.pid();
+        service.restart().await.unwrap();
+        assert_ne!(service.pid(), first);
+        says(&service, "up", 2).await;
+    }
+
+    #[tokio::test]
+    async fn dropping_kills() {
+        let folder = tempfile::tempdir().unwrap();
+        let service = shell(folder.path(), "").await;
+        let pid = Pid::from_raw(i32::try_from(service.pid()).unwrap());
+        drop(service);
+        assert!(kill(pid, None).is_err());
     }
 }

@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::time::Instant;
+
 use async_nats::jetstream;
 use posthorn_tests::fault_proxy::FaultProxy;
-use posthorn_tests::{DEADLINE, TestNats, eventually};
+use posthorn_tests::process::{Recipe, free_port};
+use posthorn_tests::{DEADLINE, TestNats, bins, eventually};
 
 async fn publish(jetstream: &jetstream::Context, subject: &'static str) -> Result<u64, String> {
     let ack = jetstream
@@ -23,6 +26,19 @@ async fn stream_on(nats: &TestNats) -> jetstream::Context {
     };
     jetstream.create_stream(config).await.unwrap();
     jetstream
+}
+
+/// The checks of the repository are a binary as well, and one that ends at once with its usage.
+#[tokio::test]
+async fn the_binaries_are_built_and_one_that_ends_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let recipe = Recipe::new("xtask", folder.path()).ops_port(free_port().unwrap());
+    let mut service = recipe.spawn().await.unwrap();
+    let begin = Instant::now();
+    let error = service.wait_ready(DEADLINE).await.unwrap_err().to_string();
+    assert!(begin.elapsed() < DEADLINE / 2);
+    assert!(error.contains("usage: cargo xtask"), "{error}");
+    assert!(bins::bin("no-such-binary").await.is_err());
 }
 
 #[tokio::test]
