@@ -461,7 +461,10 @@ impl Broker {
                 .get_or_create_consumer(&durable, config)
                 .await
                 .map_err(BrokerError::refused)?,
-            _ => stream.get_consumer(&durable).await.map_err(BrokerError::refused)?,
+            _ => stream
+                .get_consumer(&durable)
+                .await
+                .map_err(BrokerError::refused)?,
         };
         Ok(PullConsumer {
             client: self.inner.client.clone(),

@@ -128,7 +128,7 @@ fn log_event(event: &async_nats::Event) {
         async_nats::Event::Connected => tracing::info!("connected to NATS"),
         async_nats::Event::Disconnected => tracing::warn!("disconnected from NATS"),
         async_nats::Event::SlowConsumer(_) => {
-            tracing::error!("NATS dropped messages for a slow subscription")
+            tracing::error!("NATS dropped messages for a slow subscription");
         }
         other => tracing::debug!(event = %other, "NATS connection event"),
     }

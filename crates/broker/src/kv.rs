@@ -148,4 +148,27 @@ impl<T: Wire> Bucket<T> {
             .map_err(BrokerError::refused)?;
         Ok(info.state.last_sequence)
     }
+
+    /// How many keys there are, those that were deleted a moment ago included.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn count(&self) -> Result<u64, BrokerError> {
+        let info = self
+            .store
+            .stream
+            .get_info()
+            .await
+            .map_err(BrokerError::refused)?;
+        Ok(info.state.subjects_count)
+    }
+
+    /// Removes a key with everything that was remembered of it.
+    ///
+    /// # Errors
+    /// When the server does not answer or refuses.
+    pub async fn purge(&self, key: &str) -> Result<(), BrokerError> {
+        kv_operation(self.name.token(), "purge");
+        self.store.purge(key).await.map_err(BrokerError::refused)
+    }
 }

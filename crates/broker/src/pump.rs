@@ -203,7 +203,6 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
 /// Runs `work` for a pumped message in a task of its own and gives the permit back after it.
 impl Pumped {
     /// Splits it into the message and the permit that must outlive the work.
-    #[must_use]
     pub fn split(self) -> (Incoming, OwnedSemaphorePermit) {
         (self.message, self.permit)
     }

@@ -197,7 +197,10 @@ impl<T: Wire + Send + Sync + 'static> Watched<T> {
             contents: BTreeMap::new(),
             revision: 0,
         };
-        while expect_any {
+        if !expect_any {
+            return Ok(loaded);
+        }
+        loop {
             let next = tokio::time::timeout(Duration::from_secs(10), watch.next()).await;
             let entry = match next {
                 Ok(Some(entry)) => entry.map_err(BrokerError::refused)?,
@@ -211,10 +214,9 @@ impl<T: Wire + Send + Sync + 'static> Watched<T> {
                 Change::Keep => self.keep(&mut loaded.contents, &entry.key),
             }
             if last {
-                break;
+                return Ok(loaded);
             }
         }
-        Ok(loaded)
     }
 
     /// A value that this version cannot read must not look like a deletion: what was known of

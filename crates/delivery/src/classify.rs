@@ -48,6 +48,7 @@ fn classify_failure(failure: Failure) -> Class {
         Failure::Unsignable => Class::Dead(Reason::Unsignable),
         Failure::Expired => Class::Dead(Reason::Expired),
         Failure::EndpointDeleted => Class::Dead(Reason::EndpointDeleted),
+        Failure::EndpointGone => Class::Dead(Reason::Gone),
         Failure::StaleConnection | Failure::GoAway | Failure::Local => Class::NotSent,
         _ => Class::Transient,
     }

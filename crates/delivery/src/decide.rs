@@ -8,7 +8,7 @@ use crate::breaker::BreakerSignal;
 use crate::classify::{Class, breaker_signal, classify, endpoint_hold};
 use crate::delivery::Delivery;
 use crate::letter::Reason;
-use crate::outcome::Outcome;
+use crate::outcome::{Failure, Outcome};
 use crate::retry::{RetryAfter, RetryPolicy};
 use crate::time::UnixMillis;
 use rand::{Rng, RngExt};
@@ -49,10 +49,20 @@ pub fn decide(
     };
     Decision {
         disposition,
-        breaker_signal: breaker_signal(outcome, class),
+        breaker_signal: signal(delivery, outcome, class),
         hold_until: endpoint_hold(outcome).map(|asked| now + asked.wait_from(now)),
         disable_endpoint: class == Class::Dead(Reason::Gone),
     }
+}
+
+/// A connection that fails under us once says nothing about the receiver; one that fails again
+/// on the repeat does.
+fn signal(delivery: &Delivery, outcome: &Outcome, class: Class) -> BreakerSignal {
+    let again = delivery.stale_retries >= MAX_STALE_RETRIES;
+    if again && *outcome == Outcome::Failed(Failure::StaleConnection) {
+        return BreakerSignal::Failure;
+    }
+    breaker_signal(outcome, class)
 }
 
 /// The same attempt again, soon: no application saw the request.
@@ -111,7 +121,6 @@ pub fn successor(delivery: Delivery, not_before: UnixMillis, same_attempt: bool)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::Failure;
     use crate::retry::{Preset, RetryPolicyParts};
     use crate::testing::{NOW, delivery};
     use rand::SeedableRng as _;
@@ -188,10 +197,12 @@ mod tests {
             (second.attempt, second.stale_retries, second.hop),
             (1, 1, 1)
         );
-        let Disposition::Retry { same_attempt, .. } = after(&second, &outcome).disposition else {
+        let again = after(&second, &outcome);
+        let Disposition::Retry { same_attempt, .. } = again.disposition else {
             panic!("then it follows the schedule")
         };
         assert!(!same_attempt);
+        assert_eq!(again.breaker_signal, BreakerSignal::Failure);
     }
 
     #[test]

@@ -44,13 +44,15 @@ pub enum Failure {
     Unsignable,
     /// Its `max_age` had passed.
     Expired,
-    /// The endpoint is gone.
+    /// The endpoint was deleted.
     EndpointDeleted,
+    /// The endpoint had said that it is gone for good.
+    EndpointGone,
 }
 
 impl Failure {
     /// All of them, for tables and tests.
-    pub const ALL: [Failure; 13] = [
+    pub const ALL: [Failure; 14] = [
         Failure::Dns,
         Failure::Connect,
         Failure::Tls,
@@ -64,6 +66,7 @@ impl Failure {
         Failure::Unsignable,
         Failure::Expired,
         Failure::EndpointDeleted,
+        Failure::EndpointGone,
     ];
 
     /// The stable name.
@@ -83,6 +86,7 @@ impl Failure {
             Failure::Unsignable => "unsignable",
             Failure::Expired => "expired",
             Failure::EndpointDeleted => "endpoint_deleted",
+            Failure::EndpointGone => "endpoint_gone",
         }
     }
 

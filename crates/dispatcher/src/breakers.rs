@@ -1,0 +1,187 @@
+//! The breakers, as all dispatchers share them.
+//!
+//! A healthy endpoint costs nothing here: its state is absent and a success changes nothing.
+//! What does change a state goes through compare-and-swap with one write in flight per
+//! endpoint; what comes meanwhile is added up and goes with the next one.
+
+use moka::sync::Cache;
+use posthorn_broker::{BrokerError, Versioned, Watched};
+use posthorn_delivery::breaker::{Attempted, BreakerSignal, BreakerState, observe};
+use posthorn_delivery::{BreakerPolicy, Endpoint, EndpointId};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const TRIES: u32 = 16;
+const IDLE: Duration = Duration::from_secs(300);
+const MAX_WRITERS: u64 = 100_000;
+
+/// The breakers of all endpoints.
+pub(crate) struct Breakers {
+    watched: Watched<BreakerState>,
+    writers: Cache<EndpointId, Arc<Writer>>,
+}
+
+#[derive(Default)]
+struct Writer {
+    reports: Mutex<Vec<Attempted>>,
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl Breakers {
+    pub fn new(watched: Watched<BreakerState>) -> Breakers {
+        let writers = Cache::builder()
+            .max_capacity(MAX_WRITERS)
+            .time_to_idle(IDLE)
+            .build();
+        Breakers { watched, writers }
+    }
+
+    pub async fn loaded(&self) {
+        self.watched.loaded().await;
+    }
+
+    /// The state of a breaker; `None` is Closed with no failures.
+    pub fn get(&self, endpoint: &EndpointId) -> Option<Arc<Versioned<BreakerState>>> {
+        self.watched.get(endpoint.as_str())
+    }
+
+    /// How many are not closed.
+    pub fn not_closed(&self) -> usize {
+        let all = self.watched.all();
+        all.iter()
+            .filter(|(_, state)| state.value.phase != posthorn_delivery::breaker::Phase::Closed)
+            .count()
+    }
+
+    /// Writes the state in which this dispatcher holds the probe; false when another wrote
+    /// first, and then that other's state is known.
+    pub async fn claim(
+        &self,
+        endpoint: &EndpointId,
+        claimed: BreakerState,
+    ) -> Result<bool, BrokerError> {
+        let key = endpoint.as_str();
+        let revision = self.get(endpoint).map_or(0, |known| known.revision);
+        match self.watched.bucket().swap(key, &claimed, revision).await {
+            Ok(revision) => {
+                self.watched.learn(key, claimed, revision);
+                Ok(true)
+            }
+            Err(BrokerError::Conflict) => {
+                self.read(key).await?;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reports an attempt; returns the state that it led to, when it changed anything.
+    pub async fn report(
+        &self,
+        endpoint: &Endpoint,
+        attempted: Attempted,
+    ) -> Result<Option<BreakerState>, BrokerError> {
+        if self.changes_nothing(endpoint, attempted) {
+            return Ok(None);
+        }
+        let writer = self.writers.get_with_by_ref(&endpoint.id, Arc::default);
+        writer
+            .reports
+            .lock()
+            .expect("no holder panics")
+            .push(attempted);
+        let _turn = writer.turn.lock().await;
+        let reports = std::mem::take(&mut *writer.reports.lock().expect("no holder panics"));
+        if reports.is_empty() {
+            // An earlier turn took this report along.
+            return Ok(None);
+        }
+        self.write(endpoint, &reports).await
+    }
+
+    fn changes_nothing(&self, endpoint: &Endpoint, attempted: Attempted) -> bool {
+        if attempted.hold_until.is_some() || attempted.probe {
+            return false;
+        }
+        let quiet = self
+            .get(&endpoint.id)
+            .is_none_or(|known| known.value.is_quiet());
+        match attempted.signal {
+            BreakerSignal::Success => quiet,
+            BreakerSignal::Neutral => true,
+            BreakerSignal::Failure => endpoint.breaker.is_none(),
+        }
+    }
+
+    async fn write(
+        &self,
+        endpoint: &Endpoint,
+        reports: &[Attempted],
+    ) -> Result<Option<BreakerState>, BrokerError> {
+        let key = endpoint.id.as_str();
+        for _ in 0..TRIES {
+            let known = self.watched.get(key);
+            let state = known
+                .as_ref()
+                .map(|k| k.value.for_target(endpoint.target_epoch))
+                .unwrap_or_default();
+            let state = state.for_target(endpoint.target_epoch);
+            let Some(next) = fold(&state, endpoint.breaker.as_ref(), reports) else {
+                return Ok(None);
+            };
+            match self
+                .watched
+                .bucket()
+                .swap(key, &next, known.map_or(0, |k| k.revision))
+                .await
+            {
+                Ok(revision) => {
+                    log_change(endpoint, &state, &next);
+                    self.watched.learn(key, next.clone(), revision);
+                    return Ok(Some(next));
+                }
+                Err(BrokerError::Conflict) => self.read(key).await?,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(BrokerError::Conflict)
+    }
+
+    /// Reads a state that somebody else wrote, without waiting for the watch to bring it.
+    async fn read(&self, key: &str) -> Result<(), BrokerError> {
+        if let Some(found) = self.watched.bucket().get(key).await? {
+            self.watched.learn(key, found.value, found.revision);
+        }
+        Ok(())
+    }
+}
+
+/// What all reports together lead to; `None` when that is nothing.
+fn fold(
+    state: &BreakerState,
+    policy: Option<&BreakerPolicy>,
+    reports: &[Attempted],
+) -> Option<BreakerState> {
+    let now = posthorn_wiring::now();
+    let mut changed = None;
+    for report in reports {
+        let current = changed.as_ref().unwrap_or(state);
+        if let Some(next) = observe(current, policy, *report, now) {
+            changed = Some(next);
+        }
+    }
+    changed
+}
+
+fn log_change(endpoint: &Endpoint, before: &BreakerState, after: &BreakerState) {
+    if before.phase != after.phase {
+        tracing::info!(
+            endpoint = %endpoint.id,
+            from = before.phase.as_str(),
+            to = after.phase.as_str(),
+            generation = after.generation,
+            reason = after.reason,
+            "breaker moved"
+        );
+    }
+}

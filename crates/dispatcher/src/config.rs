@@ -1,0 +1,125 @@
+//! The dispatcher's settings.
+
+use clap::Parser;
+use posthorn_egress::{EgressPolicy, parse_cidrs};
+use posthorn_runtime::ServiceConfig;
+use posthorn_runtime::config::{
+    NatsArgs, ProcessArgs, RetentionArgs, as_duration_text, as_redacted_url, duration_between,
+};
+use serde::Serialize;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// What is the dispatcher's own.
+#[derive(Clone, PartialEq, Eq, clap::Args, Serialize)]
+#[command(next_help_heading = "Dispatcher")]
+pub struct Settings {
+    /// HTTP requests in flight at the same time.
+    #[arg(long, env = "POSTHORN_DISPATCH_CONCURRENCY", default_value_t = 256, value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=16_384))]
+    pub dispatch_concurrency: u32,
+
+    /// Networks that deliveries may reach although they are private, comma separated.
+    #[arg(long, env = "POSTHORN_EGRESS_ALLOW", value_name = "CIDRS")]
+    pub egress_allow: Option<String>,
+
+    /// Networks that deliveries may never reach, comma separated.
+    #[arg(long, env = "POSTHORN_EGRESS_DENY", value_name = "CIDRS")]
+    pub egress_deny: Option<String>,
+
+    /// An HTTP proxy that every delivery goes through; proxy variables of the environment are
+    /// ignored. Names are still resolved and checked here first.
+    #[arg(long, env = "POSTHORN_EGRESS_PROXY", value_name = "URL")]
+    #[serde(serialize_with = "as_redacted_url")]
+    pub egress_proxy: Option<String>,
+
+    /// DNS servers to ask instead of the system's, comma separated.
+    #[arg(
+        long,
+        env = "POSTHORN_DNS_SERVERS",
+        value_name = "ADDRESS:PORT",
+        value_delimiter = ','
+    )]
+    pub dns_servers: Vec<SocketAddr>,
+
+    /// An endpoint whose breaker has been open for so long is disabled; its events are kept.
+    #[arg(long, env = "POSTHORN_BREAKER_DISABLE_AFTER", default_value = "5d", value_name = "DURATION",
+        value_parser = duration_between(Duration::from_secs(1), Duration::from_secs(365 * 86_400)))]
+    #[serde(serialize_with = "as_duration_text")]
+    pub breaker_disable_after: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            dispatch_concurrency: 256,
+            egress_allow: None,
+            egress_deny: None,
+            egress_proxy: None,
+            dns_servers: Vec::new(),
+            breaker_disable_after: Duration::from_secs(5 * 86_400),
+        }
+    }
+}
+
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Settings")
+            .field("dispatch_concurrency", &self.dispatch_concurrency)
+            .field("egress_allow", &self.egress_allow)
+            .field("egress_deny", &self.egress_deny)
+            .field("dns_servers", &self.dns_servers)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Settings {
+    /// Which addresses may be called.
+    ///
+    /// # Errors
+    /// When a network cannot be read.
+    pub fn egress(&self) -> Result<EgressPolicy, String> {
+        let networks = |name: &str, text: &Option<String>| {
+            parse_cidrs(text.as_deref().unwrap_or_default())
+                .map_err(|error| format!("{name}: {error}"))
+        };
+        let allow = networks("egress-allow", &self.egress_allow)?;
+        let deny = networks("egress-deny", &self.egress_deny)?;
+        Ok(EgressPolicy::new(allow, deny))
+    }
+}
+
+/// The configuration of `posthorn-dispatcher`.
+#[derive(Clone, Debug, Parser, Serialize)]
+#[command(
+    name = "posthorn-dispatcher",
+    version,
+    about = "Makes the HTTP attempts"
+)]
+pub struct Config {
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) nats: NatsArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) retention: RetentionArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) process: ProcessArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) settings: Settings,
+}
+
+impl ServiceConfig for Config {
+    fn process(&self) -> &ProcessArgs {
+        &self.process
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        self.nats.validate()?;
+        self.retention.validate()?;
+        crate::client::check_proxy(self.settings.egress_proxy.as_deref())?;
+        self.settings.egress().map(drop)
+    }
+}

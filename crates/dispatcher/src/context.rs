@@ -1,0 +1,80 @@
+//! What the attempts of a dispatcher share.
+
+use crate::breakers::Breakers;
+use crate::client::Client;
+use crate::config::Settings;
+use crate::peers::Peers;
+use crate::prepared::PreparedCache;
+use crate::slots::SlotTable;
+use posthorn_broker::{Broker, BrokerError, BucketName, LogReader, StreamName, Watched};
+use posthorn_delivery::time::millis;
+use posthorn_delivery::{Attempt, Endpoint};
+use posthorn_egress::EgressPolicy;
+use posthorn_runtime::ExitError;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) struct Context {
+    pub broker: Broker,
+    pub endpoints: Watched<Endpoint>,
+    pub breakers: Breakers,
+    pub attempts: LogReader<Attempt>,
+    pub client: Client,
+    pub egress: EgressPolicy,
+    pub prepared: PreparedCache,
+    pub slots: SlotTable,
+    pub peers: Peers,
+    pub disable_after: Duration,
+    near_ms: AtomicU64,
+}
+
+impl Context {
+    pub async fn open(broker: &Broker, settings: &Settings) -> Result<Arc<Context>, ExitError> {
+        let egress = settings
+            .egress()
+            .map_err(|rule| ExitError::config(anyhow::anyhow!(rule)))?;
+        let client = Client::new(settings, &egress).map_err(ExitError::config)?;
+        Context::assemble(broker, settings, egress, client)
+            .await
+            .map_err(posthorn_wiring::exit_error)
+    }
+
+    async fn assemble(
+        broker: &Broker,
+        settings: &Settings,
+        egress: EgressPolicy,
+        client: Client,
+    ) -> Result<Arc<Context>, BrokerError> {
+        // The watches outlive the stop signal: what is in flight still needs them.
+        let forever = CancellationToken::new;
+        let breakers = broker.bucket(BucketName::Breakers).await?;
+        Ok(Arc::new(Context {
+            broker: broker.clone(),
+            endpoints: Watched::start(broker.bucket(BucketName::Endpoints).await?, forever()),
+            breakers: Breakers::new(Watched::start(breakers, forever())),
+            attempts: broker.log(StreamName::Attempts).await?,
+            client,
+            egress,
+            prepared: PreparedCache::new(),
+            slots: SlotTable::new(),
+            peers: Peers::new(broker.bucket(BucketName::Dispatchers).await?),
+            disable_after: settings.breaker_disable_after,
+            near_ms: AtomicU64::new(millis(Broker::near())),
+        }))
+    }
+
+    pub async fn loaded(&self) {
+        tokio::join!(self.endpoints.loaded(), self.breakers.loaded());
+    }
+
+    /// How soon a retry must be due to wait on the durable.
+    pub fn near(&self) -> Duration {
+        Duration::from_millis(self.near_ms.load(Ordering::Relaxed))
+    }
+
+    pub fn set_near(&self, near: Duration) {
+        self.near_ms.store(millis(near), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,10 @@
+//! `posthorn-dispatcher`.
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    posthorn_runtime::process::main_of("dispatcher", posthorn_dispatcher::run)
+}

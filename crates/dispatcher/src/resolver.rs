@@ -1,0 +1,120 @@
+//! Names, resolved and judged in one step: what is returned here is what is dialled, on every
+//! connection. A name with any forbidden address is refused as a whole, and so is everything
+//! when no answer comes.
+
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{NameServerConfig, ResolverConfig};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use posthorn_delivery::Failure;
+use posthorn_egress::EgressPolicy;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+const LOOKUP: Duration = Duration::from_secs(5);
+
+/// Why a name gave no address. The text holds neither the name nor an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ResolveError {
+    #[error("the name does not resolve")]
+    NoAnswer,
+    #[error("the name resolves to an address that may not be called")]
+    Denied,
+}
+
+impl ResolveError {
+    pub fn failure(self) -> Failure {
+        match self {
+            ResolveError::NoAnswer => Failure::Dns,
+            ResolveError::Denied => Failure::EgressDenied,
+        }
+    }
+}
+
+/// Resolves names and judges the answers.
+pub(crate) struct Guard {
+    resolver: TokioResolver,
+    policy: EgressPolicy,
+}
+
+impl Guard {
+    pub fn new(servers: &[SocketAddr], policy: EgressPolicy) -> Result<Guard, anyhow::Error> {
+        let mut builder = if servers.is_empty() {
+            TokioResolver::builder_tokio()?
+        } else {
+            let servers = servers.iter().map(|server| name_server(*server)).collect();
+            let config = ResolverConfig::from_parts(None, Vec::new(), servers);
+            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+        };
+        builder.options_mut().timeout = Duration::from_secs(2);
+        builder.options_mut().attempts = 2;
+        Ok(Guard {
+            resolver: builder.build()?,
+            policy,
+        })
+    }
+
+    /// Every address of a name, all of them allowed.
+    pub async fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, ResolveError> {
+        let addresses = self.lookup(host).await?;
+        self.policy
+            .check_all(&addresses)
+            .map_err(|_| ResolveError::Denied)?;
+        Ok(addresses)
+    }
+
+    async fn lookup(&self, host: &str) -> Result<Vec<IpAddr>, ResolveError> {
+        if let Ok(literal) = host.trim_matches(['[', ']']).parse() {
+            return Ok(vec![literal]);
+        }
+        // The dot at the end keeps search domains out: what is looked up is what was written.
+        let absolute = format!("{}.", host.trim_end_matches('.'));
+        let answer = tokio::time::timeout(LOOKUP, self.resolver.lookup_ip(absolute.as_str())).await;
+        let found = answer
+            .map_err(|_| ResolveError::NoAnswer)?
+            .map_err(|_| ResolveError::NoAnswer)?;
+        let addresses: Vec<IpAddr> = found.iter().collect();
+        if addresses.is_empty() {
+            return Err(ResolveError::NoAnswer);
+        }
+        Ok(addresses)
+    }
+}
+
+fn name_server(server: SocketAddr) -> NameServerConfig {
+    let mut config = NameServerConfig::udp_and_tcp(server.ip());
+    for connection in &mut config.connections {
+        connection.port = server.port();
+    }
+    config
+}
+
+/// The guard as the HTTP client calls it.
+pub(crate) struct GuardedResolver {
+    guard: Arc<Guard>,
+    /// The operator's own proxy may have a private address.
+    proxy_host: Option<String>,
+}
+
+impl GuardedResolver {
+    pub fn new(guard: Arc<Guard>, proxy_host: Option<String>) -> GuardedResolver {
+        GuardedResolver { guard, proxy_host }
+    }
+}
+
+impl Resolve for GuardedResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let guard = self.guard.clone();
+        let trusted = self.proxy_host.as_deref() == Some(name.as_str());
+        Box::pin(async move {
+            let found = if trusted {
+                guard.lookup(name.as_str()).await
+            } else {
+                guard.resolve(name.as_str()).await
+            };
+            let addresses = found?.into_iter().map(|ip| SocketAddr::new(ip, 0));
+            Ok(Box::new(addresses.collect::<Vec<_>>().into_iter()) as Addrs)
+        })
+    }
+}

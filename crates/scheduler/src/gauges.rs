@@ -1,0 +1,65 @@
+//! What waits, and whether anything that is due is not being sent: the alarm for silence.
+
+use crate::context::Context;
+use metrics::gauge;
+use posthorn_broker::{Broker, BrokerError, StreamName};
+use posthorn_runtime::Shutdown;
+use std::sync::Arc;
+use std::time::Duration;
+
+const LOOK: Duration = Duration::from_secs(3);
+
+/// Publishes the gauges until shut down.
+pub(crate) async fn watch(context: Arc<Context>, shutdown: Shutdown) {
+    let mut tick = tokio::time::interval(LOOK);
+    loop {
+        tokio::select! {
+            () = shutdown.triggered() => return,
+            _ = tick.tick() => {}
+        }
+        if let Err(error) = look(&context).await {
+            tracing::debug!(%error, "the streams could not be looked at");
+        }
+    }
+}
+
+async fn look(context: &Context) -> Result<(), BrokerError> {
+    let broker = &context.broker;
+    let waiting = broker.stream_messages(StreamName::Retries).await?;
+    gauge!("posthorn_retries_waiting").set(precise(waiting));
+    let now = posthorn_wiring::now();
+    let mut oldest = Duration::ZERO;
+    for stream in [StreamName::Events, StreamName::Deliveries] {
+        if let Some(at) = broker.oldest(stream).await? {
+            oldest = oldest.max(now.since(at));
+        }
+    }
+    gauge!("posthorn_oldest_due_seconds").set(oldest.as_secs_f64());
+    let (pending, handed_out) = broker.near_backlog().await?;
+    adapt(context, pending + handed_out);
+    Ok(())
+}
+
+/// While the durable is nearly full, only what is due very soon may wait on it.
+fn adapt(context: &Context, on_durable: u64) {
+    let full = on_durable >= Broker::near_capacity() / 10 * 9;
+    let wanted = if full {
+        Broker::near_when_full()
+    } else {
+        Broker::near()
+    };
+    if wanted != context.near() {
+        tracing::warn!(
+            on_durable,
+            full,
+            "the durable for retries changed between full and free"
+        );
+        context.set_near(wanted);
+    }
+    gauge!("posthorn_retries_near_full").set(if full { 1.0 } else { 0.0 });
+}
+
+/// Counts stay far below 2^52, where a float begins to round.
+fn precise(count: u64) -> f64 {
+    count as f64
+}

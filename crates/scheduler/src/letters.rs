@@ -1,0 +1,73 @@
+//! Dead letters of what never became a delivery.
+
+use posthorn_broker::{Broker, BrokerError, Incoming};
+use posthorn_delivery::{DeadLetter, Event, LetterId, LetterState, MessageId, Reason};
+
+/// Writes the letter of a message that cannot be handled. What does not fit into a letter is
+/// left out and said so; the bytes are still in the archive.
+pub(crate) async fn bury(
+    broker: &Broker,
+    message: &Incoming,
+    event: Option<&Event>,
+    reason: Reason,
+    detail: &str,
+) -> Result<(), BrokerError> {
+    let letter = letter(broker, message, event, reason, detail);
+    let id = MessageId::of("unreadable", &[letter.id.as_str().as_bytes()]);
+    tracing::warn!(letter = %letter.id, reason = reason.as_str(), detail, "dead-lettered");
+    metrics::counter!("posthorn_dead_letters_total", "reason" => reason.as_str()).increment(1);
+    match broker.publish_letter(&letter, id.as_str(), None).await {
+        Err(BrokerError::TooLarge) => {
+            let size = letter.payload.len();
+            let without = DeadLetter {
+                payload: bytes::Bytes::new(),
+                detail: format!("{detail}; the payload of {size} bytes does not fit into a letter"),
+                ..letter
+            };
+            broker
+                .publish_letter(&without, id.as_str(), None)
+                .await
+                .map(drop)
+        }
+        other => other.map(drop),
+    }
+}
+
+fn letter(
+    broker: &Broker,
+    message: &Incoming,
+    event: Option<&Event>,
+    reason: Reason,
+    detail: &str,
+) -> DeadLetter {
+    let (tenant, event_type) = broker
+        .names()
+        .parse_event(message.subject())
+        .unwrap_or(("", ""));
+    let created = i128::from(broker.events_created());
+    let now = posthorn_wiring::now();
+    DeadLetter {
+        id: LetterId::of_unreadable("events", created, message.sequence()),
+        tenant: tenant.to_owned(),
+        event_id: event.map(|event| event.id.to_string()).unwrap_or_default(),
+        event_type: event_type.to_owned(),
+        endpoint_id: None,
+        reason,
+        detail: detail.to_owned(),
+        died_at: now,
+        accepted_at: message.stored_at(),
+        payload: event.map_or_else(|| message.payload(), |event| event.payload.clone()),
+        content_type: event
+            .map(|event| event.content_type.clone())
+            .unwrap_or_default(),
+        headers: Vec::new(),
+        traceparent: None,
+        history: Vec::new(),
+        state: LetterState::Dead,
+        state_since: now,
+        replay_generation: 0,
+        replays: 0,
+        event_seq: message.sequence(),
+        replay_id: String::new(),
+    }
+}
