@@ -23,8 +23,8 @@ pub enum BrokerError {
     /// JetStream is off, or the account has none.
     #[error("JetStream is not available to this account")]
     NoJetStream(#[source] Box<dyn Error + Send + Sync>),
-    /// A stream, bucket or consumer is missing and may not be created.
-    #[error("{0} does not exist, and streams are not managed here")]
+    /// A stream, bucket or consumer is missing.
+    #[error("missing in JetStream: {0}")]
     Missing(String),
     /// No answer in time. What was sent may have been stored.
     #[error("no answer from NATS in time")]
@@ -68,6 +68,7 @@ impl BrokerError {
             Some(10_071 | 10_164) => BrokerError::Conflict,
             Some(10_047 | 10_077 | 10_122 | 10_023) => BrokerError::Full,
             Some(10_039 | 10_076) => BrokerError::NoJetStream(error),
+            Some(STREAM_NOT_FOUND | CONSUMER_NOT_FOUND) => BrokerError::Missing(error.to_string()),
             Some(10_054) => BrokerError::TooLarge,
             _ => BrokerError::Refused(error),
         }
@@ -78,10 +79,50 @@ impl BrokerError {
 pub(crate) fn code_of(error: &(dyn Error + 'static)) -> Option<u64> {
     let mut at = Some(error);
     while let Some(here) = at {
-        if let Some(error) = here.downcast_ref::<jetstream::Error>() {
-            return Some(error.error_code().0);
+        if let Some(code) = code_here(here) {
+            return Some(code);
         }
         at = here.source();
     }
     None
 }
+
+/// The client keeps the server's code inside of its kinds, which are no sources: each call has
+/// an error type of its own.
+fn code_here(error: &(dyn Error + 'static)) -> Option<u64> {
+    use jetstream::context::{
+        ConsumerInfoError, ConsumerInfoErrorKind, CreateStreamError, CreateStreamErrorKind,
+        GetStreamError, GetStreamErrorKind,
+    };
+    use jetstream::stream::{
+        ConsumerError, ConsumerErrorKind, DeleteMessageError, DeleteMessageErrorKind,
+    };
+    if let Some(error) = error.downcast_ref::<jetstream::Error>() {
+        return Some(error.error_code().0);
+    }
+    if let Some(error) = error.downcast_ref::<ConsumerInfoError>() {
+        return match error.kind() {
+            ConsumerInfoErrorKind::NotFound => Some(CONSUMER_NOT_FOUND),
+            ConsumerInfoErrorKind::StreamNotFound => Some(STREAM_NOT_FOUND),
+            ConsumerInfoErrorKind::JetStream(inner) => Some(inner.error_code().0),
+            _ => None,
+        };
+    }
+    macro_rules! inner {
+        ($($error:ty => $kind:path),*) => {
+            $(if let Some($kind(inner)) = error.downcast_ref::<$error>().map(|e| e.kind()) {
+                return Some(inner.error_code().0);
+            })*
+        };
+    }
+    inner!(
+        GetStreamError => GetStreamErrorKind::JetStream,
+        CreateStreamError => CreateStreamErrorKind::JetStream,
+        ConsumerError => ConsumerErrorKind::JetStream,
+        DeleteMessageError => DeleteMessageErrorKind::JetStream
+    );
+    None
+}
+
+const STREAM_NOT_FOUND: u64 = 10_059;
+const CONSUMER_NOT_FOUND: u64 = 10_014;

@@ -107,7 +107,7 @@ pub async fn serve(settings: Settings, deps: Deps, shutdown: Shutdown) -> Result
             .pump_deliveries(permits.clone(), batch, shutdown.token())
             .on_beat(move || component.beat())
             .run(move |pumped| {
-                drop(tasks.spawn(work(context.clone(), pumped, tasks.clone(), drain_timeout)))
+                drop(tasks.spawn(work(context.clone(), pumped, tasks.clone(), drain_timeout)));
             })
     });
     futures_util::future::join_all(pumps).await;

@@ -1,1 +1,368 @@
+//! Every value survives its encoding, the encoding does not change unnoticed, and no bytes
+//! make a decoder panic.
 
+use super::*;
+use crate::names::Names;
+use crate::room::Waiting;
+use async_nats::HeaderMap;
+use posthorn_delivery::attempt::{AttemptResult, AttemptSummary};
+use posthorn_delivery::breaker::{Phase, Probe};
+use posthorn_delivery::delivery::{ReleaseMark, ReplayMark};
+use posthorn_delivery::endpoint::{Hidden, StoredSecret};
+use posthorn_delivery::retry::{Preset, RetryPolicyParts};
+use posthorn_delivery::*;
+use proptest::prelude::*;
+use std::fmt::Debug;
+use std::time::Duration;
+
+fn event() -> Event {
+    Event {
+        id: EventId::from_bits(1),
+        tenant: Tenant::parse("acme").unwrap(),
+        event_type: EventType::parse("invoice.paid").unwrap(),
+        payload: Bytes::from_static(b"{\"n\":1}"),
+        content_type: "application/json".to_owned(),
+        headers: vec![("ce-source".to_owned(), "/billing".to_owned())],
+        traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
+        accepted_at: UnixMillis(1_700_000_000_000),
+        deliver_at: Some(UnixMillis(1_700_000_060_000)),
+        only_endpoint: Some(EndpointId::from_bits(2)),
+    }
+}
+
+fn summary() -> AttemptSummary {
+    AttemptSummary {
+        at: UnixMillis(1_700_000_000_100),
+        number: 1,
+        result: AttemptResult::Status(503),
+        latency_ms: 12,
+        sequence: 9,
+    }
+}
+
+fn delivery() -> Delivery {
+    let failed = AttemptSummary {
+        result: AttemptResult::Error(Failure::Tls),
+        number: 2,
+        ..summary()
+    };
+    Delivery {
+        tenant: Tenant::parse("acme").unwrap(),
+        event_id: EventId::from_bits(1),
+        event_type: EventType::parse("invoice.paid").unwrap(),
+        endpoint_id: EndpointId::from_bits(2),
+        payload: Bytes::from_static(b"\x00\xff"),
+        content_type: "application/octet-stream".to_owned(),
+        headers: vec![],
+        traceparent: None,
+        accepted_at: UnixMillis(1_700_000_000_000),
+        event_seq: 5,
+        config_revision: 6,
+        attempt: 3,
+        hop: 7,
+        stale_retries: 1,
+        release: ReleaseMark {
+            lane_epoch: 4,
+            breaker_generation: 8,
+        },
+        not_before: UnixMillis(1_700_000_010_000),
+        expires_at: UnixMillis(1_700_100_000_000),
+        held: Duration::from_millis(1_500),
+        replay: Some(ReplayMark {
+            generation: 11,
+            replay_id: "rpl_1".to_owned(),
+            count: 2,
+            reason: Reason::Exhausted,
+            died_at: UnixMillis(1_700_000_005_000),
+        }),
+        history: vec![summary(), failed],
+    }
+}
+
+fn attempt() -> Attempt {
+    Attempt {
+        tenant: Tenant::parse("acme").unwrap(),
+        event_id: EventId::from_bits(1),
+        event_type: EventType::parse("invoice.paid").unwrap(),
+        endpoint_id: EndpointId::from_bits(2),
+        number: 1,
+        hop: 0,
+        replay_generation: 0,
+        at: UnixMillis(1_700_000_000_100),
+        latency_ms: 12,
+        result: AttemptResult::Status(503),
+        response_body: Bytes::from_static(b"busy"),
+        disposition: Disposition::Retry {
+            not_before: UnixMillis(1_700_000_002_000),
+            same_attempt: true,
+        },
+        breaker_generation: 3,
+        probe: true,
+        breaker_signal: BreakerSignal::Failure,
+        hold_until: Some(UnixMillis(1_700_000_020_000)),
+        disable_endpoint: true,
+    }
+}
+
+fn breaker() -> BreakerState {
+    BreakerState {
+        phase: Phase::HalfOpen,
+        consecutive_failures: 5,
+        opened_at: UnixMillis(1),
+        open_until: UnixMillis(2),
+        generation: 3,
+        probe: Some(Probe {
+            delivery: "abc".to_owned(),
+            lease_until: UnixMillis(4),
+        }),
+        reason: "probing".to_owned(),
+        failed_probes: 1,
+        hold_until: UnixMillis(5),
+        target_epoch: 6,
+    }
+}
+
+fn endpoint() -> Endpoint {
+    let mut retry = RetryPolicyParts::of(Preset::Stripe);
+    retry.permanent = Some(vec![]);
+    let secret = |end| StoredSecret {
+        text: Hidden::new("whsec_x".to_owned()),
+        expires_at: end,
+    };
+    Endpoint {
+        id: EndpointId::from_bits(2),
+        tenant: Tenant::parse("acme").unwrap(),
+        url: Hidden::new("https://example.com/hooks".to_owned()),
+        event_types: vec![Pattern::parse("invoice.*").unwrap(), Pattern::all()],
+        description: "d".to_owned(),
+        headers: vec![("x-env".to_owned(), Hidden::new("prod".to_owned()))],
+        signatures: vec!["v1".to_owned(), "hub".to_owned()],
+        secrets: vec![secret(None), secret(Some(UnixMillis(9)))],
+        key_pairs: vec![],
+        disabled: Some((DisabledReason::Gone, UnixMillis(8))),
+        retry: RetryPolicy::try_new(retry).unwrap(),
+        timeout: Duration::from_secs(15),
+        max_in_flight: 32,
+        breaker: Some(BreakerPolicy::default()),
+        target_epoch: 4,
+        created_at: UnixMillis(1),
+        updated_at: UnixMillis(2),
+    }
+}
+
+fn letter() -> DeadLetter {
+    DeadLetter {
+        detail: "why".to_owned(),
+        ..DeadLetter::of(&delivery(), Reason::Gone, UnixMillis(7))
+    }
+}
+
+fn job() -> ReplayJob {
+    ReplayJob {
+        id: "rpl_1".to_owned(),
+        filter: "{}".to_owned(),
+        rate_per_second: 50,
+        created_at: UnixMillis(1),
+        upper: 9,
+        cursor: 4,
+        matched: 5,
+        replayed: 3,
+        skipped: 1,
+        state: ReplayState::Paused,
+        updated_at: UnixMillis(2),
+        owner: "o".to_owned(),
+        lease_until: UnixMillis(3),
+        tenant: "acme".to_owned(),
+    }
+}
+
+fn survives<T: Wire + PartialEq + Debug>(value: &T) {
+    assert_eq!(&T::from_wire(value.to_wire()).unwrap(), value);
+}
+
+#[test]
+fn every_value_survives_its_encoding() {
+    survives(&event());
+    survives(&delivery());
+    survives(&Waiting::Delivery(Box::new(delivery())));
+    survives(&Waiting::Event(Box::new(event()), 77));
+    survives(&attempt());
+    survives(&Attempt {
+        disposition: Disposition::Dead(Reason::Expired),
+        ..attempt()
+    });
+    survives(&Attempt {
+        disposition: Disposition::Complete,
+        ..attempt()
+    });
+    survives(&Attempt {
+        disposition: Disposition::Skipped,
+        ..attempt()
+    });
+    survives(&breaker());
+    survives(&endpoint());
+    survives(&letter());
+    survives(&job());
+    survives(&IdempotencyMark {
+        event_id: EventId::from_bits(1),
+        fingerprint: 0xabc,
+    });
+    survives(&DispatcherBeat { concurrency: 256 });
+}
+
+fn hex(bytes: &Bytes) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A field that changes its number or type changes these bytes: messages of an older version
+/// that still wait in a stream could then not be read any more.
+#[test]
+fn golden_bytes() {
+    let golden = include_str!("golden.txt");
+    let values = [
+        ("Event", event().to_wire()),
+        ("Delivery", delivery().to_wire()),
+        ("Waiting", Waiting::Event(Box::new(event()), 77).to_wire()),
+        ("Attempt", attempt().to_wire()),
+        ("BreakerState", breaker().to_wire()),
+        ("EndpointConfig", endpoint().to_wire()),
+        ("DeadLetter", letter().to_wire()),
+        ("ReplayJob", job().to_wire()),
+    ];
+    let now: String = values
+        .iter()
+        .map(|(name, bytes)| format!("{name} {}\n", hex(bytes)))
+        .collect();
+    assert_eq!(now, golden, "the wire format has changed");
+}
+
+fn intake<'a>(
+    subject: &'a str,
+    headers: Option<&'a HeaderMap>,
+    payload: &'static [u8],
+) -> Intake<'a> {
+    Intake {
+        subject,
+        headers,
+        payload: Bytes::from_static(payload),
+        sequence: 3,
+        stored_at: UnixMillis(1_700_000_000_000),
+        stream_created: 1,
+    }
+}
+
+#[test]
+fn raw_bytes_with_any_spelling_of_headers_are_an_event() {
+    let mut headers = HeaderMap::new();
+    headers.insert("content-type", "text/plain");
+    headers.insert("CE-Source", "/billing");
+    headers.insert("Nats-Msg-Id", "acme:1");
+    headers.insert("DELIVER-AT", "2023-11-14T22:14:20Z");
+    let names = Names::new("posthorn");
+    let read = |sequence| {
+        let intake = Intake {
+            sequence,
+            ..intake(
+                "posthorn.events.acme.invoice.paid",
+                Some(&headers),
+                b"\xef\xbb\xbf\xe9",
+            )
+        };
+        read_event(&names, &intake).unwrap()
+    };
+    let event = read(3);
+    assert_eq!(
+        (event.content_type.as_str(), &event.payload[..]),
+        ("text/plain", &b"\xef\xbb\xbf\xe9"[..])
+    );
+    assert_eq!(
+        event.headers,
+        [("ce-source".to_owned(), "/billing".to_owned())]
+    );
+    assert_eq!(event.deliver_at, Some(UnixMillis(1_700_000_060_000)));
+    assert_eq!(
+        event.id,
+        read(9).id,
+        "the id follows the publisher's key, not the place"
+    );
+}
+
+#[test]
+fn js_17_what_is_no_event_is_refused_with_the_rule() {
+    let names = Names::new("posthorn");
+    let mut protobuf = HeaderMap::new();
+    protobuf.insert("Content-Type", crate::broker::EVENT_PROTOBUF);
+    let mut late = HeaderMap::new();
+    late.insert("Deliver-At", "2033-11-14T22:14:20Z");
+    let mut broken = HeaderMap::new();
+    broken.insert("ce-source", "a\u{7f}b");
+    let refused = |subject, headers: Option<&HeaderMap>, payload| {
+        read_event(&names, &intake(subject, headers, payload)).unwrap_err()
+    };
+    let good = "posthorn.events.acme.a";
+    assert_eq!(
+        refused("posthorn.events.ACME.a", None, b""),
+        IntakeError::Tenant
+    );
+    assert_eq!(
+        refused("posthorn.events.acme.a$b", None, b""),
+        IntakeError::EventType
+    );
+    assert_eq!(
+        refused("posthorn.events.acme", None, b""),
+        IntakeError::EventType
+    );
+    assert!(matches!(
+        refused(good, Some(&protobuf), b"\xff\xff\xff"),
+        IntakeError::Protobuf(_)
+    ));
+    assert_eq!(
+        refused(good, Some(&protobuf), b""),
+        IntakeError::OtherSubject
+    );
+    assert_eq!(refused(good, Some(&late), b""), IntakeError::DeliverAt);
+    assert_eq!(refused(good, Some(&broken), b""), IntakeError::Header);
+}
+
+#[test]
+fn dlq_05_an_event_cannot_claim_another_tenant() {
+    let mut headers = HeaderMap::new();
+    headers.insert("Content-Type", crate::broker::EVENT_PROTOBUF);
+    let wire: &'static [u8] = Box::leak(event().to_wire().to_vec().into_boxed_slice());
+    let names = Names::new("posthorn");
+    let read = |subject| read_event(&names, &intake(subject, Some(&headers), wire));
+    assert!(read("posthorn.events.acme.invoice.paid").is_ok());
+    assert_eq!(
+        read("posthorn.events.other.invoice.paid").unwrap_err(),
+        IntakeError::OtherSubject
+    );
+    assert_eq!(
+        read("posthorn.events.acme.invoice.void").unwrap_err(),
+        IntakeError::OtherSubject
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_a_decoder_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let bytes = Bytes::from(bytes);
+        let _ = Event::from_wire(bytes.clone());
+        let _ = Delivery::from_wire(bytes.clone());
+        let _ = Waiting::from_wire(bytes.clone());
+        let _ = Attempt::from_wire(bytes.clone());
+        let _ = DeadLetter::from_wire(bytes.clone());
+        let _ = Endpoint::from_wire(bytes.clone());
+        let _ = BreakerState::from_wire(bytes.clone());
+        let _ = ReplayJob::from_wire(bytes.clone());
+        let _ = IdempotencyMark::from_wire(bytes.clone());
+        let _ = DispatcherBeat::from_wire(bytes);
+    }
+
+    #[test]
+    fn damaged_messages_do_not_panic(at in 0_usize..200, byte in any::<u8>()) {
+        let mut wire = delivery().to_wire().to_vec();
+        let at = at % wire.len();
+        wire[at] = byte;
+        let _ = Delivery::from_wire(Bytes::from(wire));
+    }
+}

@@ -1,0 +1,440 @@
+//! The broker crate on a real nats-server.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use posthorn_broker::codec::IdempotencyMark;
+use posthorn_broker::{
+    Broker, BrokerError, BucketName, ConnectSettings, Patience, StreamName, Topology, Waiting,
+    Watched,
+};
+use posthorn_delivery::attempt::AttemptResult;
+use posthorn_delivery::delivery::ReleaseMark;
+use posthorn_delivery::*;
+use posthorn_nats_server::NatsServer;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+
+struct Rig {
+    server: NatsServer,
+    broker: Broker,
+    _folder: TempDir,
+}
+
+async fn rig() -> Rig {
+    let folder = TempDir::new().unwrap();
+    let server = NatsServer::builder()
+        .data_dir(folder.path())
+        .start()
+        .await
+        .unwrap();
+    let broker = connect(&server, Topology::new("posthorn")).await.unwrap();
+    Rig {
+        server,
+        broker,
+        _folder: folder,
+    }
+}
+
+async fn connect(server: &NatsServer, topology: Topology) -> Result<Broker, BrokerError> {
+    Broker::connect(
+        &ConnectSettings::plain(server.client_url(), "test"),
+        topology,
+    )
+    .await
+}
+
+fn delivery(event: u128) -> Delivery {
+    Delivery {
+        tenant: Tenant::parse("acme").unwrap(),
+        event_id: EventId::from_bits(event),
+        event_type: EventType::parse("a.b").unwrap(),
+        endpoint_id: EndpointId::from_bits(2),
+        payload: bytes::Bytes::from_static(b"{}"),
+        content_type: "application/json".to_owned(),
+        headers: vec![],
+        traceparent: None,
+        accepted_at: UnixMillis(1),
+        event_seq: 1,
+        config_revision: 0,
+        attempt: 1,
+        hop: 0,
+        stale_retries: 0,
+        release: ReleaseMark::default(),
+        not_before: UnixMillis(1),
+        expires_at: UnixMillis(i64::MAX),
+        held: Duration::ZERO,
+        replay: None,
+        history: vec![],
+    }
+}
+
+fn attempt(of: &Delivery) -> Attempt {
+    Attempt {
+        tenant: of.tenant.clone(),
+        event_id: of.event_id.clone(),
+        event_type: of.event_type.clone(),
+        endpoint_id: of.endpoint_id.clone(),
+        number: of.attempt,
+        hop: of.hop,
+        replay_generation: 0,
+        at: UnixMillis(5),
+        latency_ms: 1,
+        result: AttemptResult::Status(200),
+        response_body: bytes::Bytes::new(),
+        disposition: Disposition::Complete,
+        breaker_generation: 0,
+        probe: false,
+        breaker_signal: BreakerSignal::Success,
+        hold_until: None,
+        disable_endpoint: false,
+    }
+}
+
+/// Everything that a pump hands over, in a channel.
+fn pumped(broker: &Broker, stop: &CancellationToken) -> mpsc::Receiver<posthorn_broker::Pumped> {
+    let (queue, taken) = mpsc::channel(1_000);
+    let pump = broker.pump_deliveries(Arc::new(Semaphore::new(100)), 50, stop.clone());
+    tokio::spawn(pump.run(move |next| drop(queue.try_send(next))));
+    taken
+}
+
+async fn next(taken: &mut mpsc::Receiver<posthorn_broker::Pumped>) -> posthorn_broker::Pumped {
+    tokio::time::timeout(Duration::from_secs(20), taken.recv())
+        .await
+        .unwrap()
+        .unwrap()
+}
+
+async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    while !holds().await {
+        assert!(tokio::time::Instant::now() < deadline, "{what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn ensure_is_idempotent_and_reports_and_repairs_drift() {
+    let rig = rig().await;
+    assert_eq!(rig.broker.ensure().await.unwrap(), []);
+    let mut topology = Topology::new("posthorn");
+    topology.retention.dlq.0 = Duration::from_secs(3_600);
+    topology.manage = false;
+    let watching = connect(&rig.server, topology.clone()).await.unwrap();
+    let drifts = watching.ensure().await.unwrap();
+    assert_eq!(
+        (drifts.len(), drifts[0].setting, drifts[0].repaired),
+        (1, "max_age", false)
+    );
+    topology.manage = true;
+    let repairing = connect(&rig.server, topology).await.unwrap();
+    assert_eq!(
+        repairing.ensure().await.unwrap(),
+        [],
+        "connecting has set it right"
+    );
+    let elsewhere = Topology {
+        manage: false,
+        ..Topology::new("other")
+    };
+    assert!(matches!(
+        connect(&rig.server, elsewhere).await,
+        Err(BrokerError::Missing(_))
+    ));
+}
+
+#[tokio::test]
+async fn an_unreachable_server_is_said_so_within_the_timeout() {
+    let mut settings = ConnectSettings::plain("nats://127.0.0.1:1", "test");
+    settings.timeout = Duration::from_millis(300);
+    let result = Broker::connect(&settings, Topology::new("posthorn")).await;
+    assert!(matches!(result, Err(BrokerError::Unreachable(_))));
+}
+
+#[tokio::test]
+async fn a_repeated_attempt_finds_the_first_record() {
+    let rig = rig().await;
+    let record = attempt(&delivery(1));
+    let first = rig.broker.publish_attempt(&record).await.unwrap();
+    let other = Attempt {
+        disposition: Disposition::Dead(Reason::Exhausted),
+        ..record.clone()
+    };
+    let second = rig.broker.publish_attempt(&other).await.unwrap();
+    assert!(!first.duplicate && second.duplicate);
+    assert_eq!(first.sequence, second.sequence);
+    let log = rig
+        .broker
+        .log::<Attempt>(StreamName::Attempts)
+        .await
+        .unwrap();
+    assert_eq!(
+        log.at(second.sequence).await.unwrap().unwrap().value,
+        record
+    );
+}
+
+#[tokio::test]
+async fn the_hop_keeps_the_second_trip_of_a_delivery_from_being_a_duplicate() {
+    let rig = rig().await;
+    let mut trip = delivery(1);
+    for hop in 0..5 {
+        assert!(
+            !rig.broker.publish_delivery(&trip).await.unwrap().duplicate,
+            "hop {hop}"
+        );
+        assert!(
+            rig.broker.publish_delivery(&trip).await.unwrap().duplicate,
+            "hop {hop} again"
+        );
+        trip = trip.next_hop();
+    }
+}
+
+#[tokio::test]
+async fn a_pump_hands_over_and_a_confirmed_ack_survives_a_sigkill() {
+    let mut rig = rig().await;
+    for event in 0..20 {
+        rig.broker.publish_delivery(&delivery(event)).await.unwrap();
+    }
+    let stop = CancellationToken::new();
+    let mut taken = pumped(&rig.broker, &stop);
+    for _ in 0..20 {
+        next(&mut taken).await.message.ack().await.unwrap();
+    }
+    rig.server.kill().await.unwrap();
+    rig.server.restart_same_port().await.unwrap();
+    let broker = rig.broker.clone();
+    eventually("the broker answers again", async || {
+        broker.ensure().await.is_ok()
+    })
+    .await;
+    assert_eq!(
+        broker
+            .stream_messages(StreamName::Deliveries)
+            .await
+            .unwrap(),
+        0
+    );
+    broker.publish_delivery(&delivery(99)).await.unwrap();
+    let fresh = next(&mut taken).await;
+    assert_eq!(
+        fresh.message.delivered(),
+        1,
+        "the pump goes on over the outage, with the fresh one"
+    );
+}
+
+#[tokio::test]
+async fn ops_03_a_broker_that_lost_its_state_is_furnished_again() {
+    let rig = rig().await;
+    let stop = CancellationToken::new();
+    let mut taken = pumped(&rig.broker, &stop);
+    let client = async_nats::connect(rig.server.client_url()).await.unwrap();
+    let context = async_nats::jetstream::new(client);
+    context.delete_stream("POSTHORN_DELIVERIES").await.unwrap();
+    let broker = rig.broker.clone();
+    let patient = delivery(1);
+    eventually("the stream is back", async || {
+        broker.publish_delivery(&patient).await.is_ok()
+    })
+    .await;
+    assert_eq!(next(&mut taken).await.message.delivered(), 1);
+}
+
+#[tokio::test]
+async fn a_stopped_pump_gives_back_at_once_what_it_has_not_handed_over() {
+    let rig = rig().await;
+    let stop = CancellationToken::new();
+    let (queue, mut taken) = mpsc::channel(1);
+    let permits = Arc::new(Semaphore::new(1));
+    let pump = rig.broker.pump_deliveries(permits, 50, stop.clone());
+    let running = tokio::spawn(pump.run(move |next| drop(queue.try_send(next))));
+    rig.broker.publish_delivery(&delivery(1)).await.unwrap();
+    rig.broker.publish_delivery(&delivery(2)).await.unwrap();
+    let held = next(&mut taken).await;
+    assert_eq!(
+        rig.broker.dispatch_backlog().await.unwrap(),
+        (1, 1),
+        "one permit, one message"
+    );
+    stop.cancel();
+    running.await.unwrap();
+    held.message.nak(None).await;
+    let again = CancellationToken::new();
+    let mut rest = pumped(&rig.broker, &again);
+    next(&mut rest).await;
+    next(&mut rest).await;
+}
+
+#[tokio::test]
+async fn compare_and_swap_has_one_winner_and_a_deleted_key_can_be_made_again() {
+    let rig = rig().await;
+    let bucket = rig
+        .broker
+        .bucket::<IdempotencyMark>(BucketName::Idempotency)
+        .await
+        .unwrap();
+    let mark = |bits| IdempotencyMark {
+        event_id: EventId::from_bits(bits),
+        fingerprint: 1,
+    };
+    let first = bucket.swap("k", &mark(1), 0).await.unwrap();
+    let races = (0..32).map(|n| {
+        let (bucket, mark) = (bucket.clone(), mark(n));
+        tokio::spawn(async move { bucket.swap("k", &mark, first).await })
+    });
+    let mut winners = 0;
+    for race in races.collect::<Vec<_>>() {
+        match race.await.unwrap() {
+            Ok(_) => winners += 1,
+            Err(error) => assert!(matches!(error, BrokerError::Conflict), "{error:?}"),
+        }
+    }
+    assert_eq!(winners, 1);
+    bucket.remove("k").await.unwrap();
+    assert_eq!(bucket.get("k").await.unwrap(), None);
+    bucket.swap("k", &mark(9), 0).await.unwrap();
+    assert_eq!(bucket.get("k").await.unwrap().unwrap().value, mark(9));
+}
+
+#[tokio::test]
+async fn js_19_a_watch_converges_over_deletions_empty_values_and_an_outage() {
+    let mut rig = rig().await;
+    let bucket = rig
+        .broker
+        .bucket::<IdempotencyMark>(BucketName::Endpoints)
+        .await
+        .unwrap();
+    let mark = IdempotencyMark {
+        event_id: EventId::from_bits(1),
+        fingerprint: 1,
+    };
+    let watched = Watched::start(bucket.clone(), CancellationToken::new());
+    watched.loaded().await;
+    assert!(watched.is_empty());
+    for key in ["a.1", "a.2", "b.1"] {
+        bucket.put(key, &mark).await.unwrap();
+    }
+    watched.catch_up().await.unwrap();
+    assert_eq!((watched.len(), watched.with_prefix("a.").len()), (3, 2));
+    bucket.remove("a.1").await.unwrap();
+    let client = async_nats::connect(rig.server.client_url()).await.unwrap();
+    let raw = async_nats::jetstream::new(client)
+        .get_key_value("POSTHORN_ENDPOINTS")
+        .await
+        .unwrap();
+    raw.put("a.2", bytes::Bytes::new()).await.unwrap();
+    watched.catch_up().await.unwrap();
+    assert!(
+        watched.with_prefix("a.").is_empty(),
+        "deleted and empty are both gone"
+    );
+    raw.put("b.1", bytes::Bytes::from_static(b"\xff"))
+        .await
+        .unwrap();
+    watched.catch_up().await.unwrap();
+    assert!(
+        watched.get("b.1").is_some(),
+        "what cannot be read is not taken for a deletion"
+    );
+    rig.server.kill().await.unwrap();
+    rig.server.restart_same_port().await.unwrap();
+    eventually("the bucket takes a write", async || {
+        bucket.put("c.1", &mark).await.is_ok()
+    })
+    .await;
+    eventually("the watch has it", async || watched.get("c.1").is_some()).await;
+}
+
+#[tokio::test]
+async fn a_log_is_read_by_subject_in_batches() {
+    let rig = rig().await;
+    for event in 0..300 {
+        rig.broker
+            .publish_attempt(&attempt(&delivery(event)))
+            .await
+            .unwrap();
+    }
+    let log = rig
+        .broker
+        .log::<Attempt>(StreamName::Attempts)
+        .await
+        .unwrap();
+    let (names, endpoint) = (rig.broker.names().clone(), EndpointId::from_bits(2));
+    let all = names.attempts_of_endpoint("acme", endpoint.as_str());
+    let page = log.read(&all, 1, 200).await.unwrap();
+    assert_eq!((page.items.len(), page.items[0].sequence), (200, 1));
+    assert!(page.pending > 0);
+    let rest = log.read(&all, 201, 200).await.unwrap();
+    assert_eq!((rest.items.len(), rest.pending), (100, 0));
+    let one = names.attempts_of_event("*", &EventId::from_bits(7));
+    let found = log.read(&one, 1, 100).await.unwrap();
+    assert!(
+        found
+            .items
+            .iter()
+            .any(|logged| logged.value.event_id == EventId::from_bits(7))
+    );
+    let none = names.attempts_of_endpoint("nobody", endpoint.as_str());
+    assert_eq!(log.read(&none, 1, 10).await.unwrap().items, []);
+    assert_eq!(log.count(&all).await.unwrap(), 300);
+}
+
+#[tokio::test]
+async fn waiting_goes_to_the_durable_or_to_the_calendar_by_its_time() {
+    let rig = rig().await;
+    let now = UnixMillis(1_800_000_000_000);
+    let near = Broker::near();
+    for (event, wait) in [(1, 10), (2, 400), (3, 8_000)] {
+        let later = delivery(event).deferred(now + Duration::from_secs(wait));
+        let waiting = Waiting::Delivery(Box::new(later));
+        rig.broker
+            .publish_waiting(&waiting, near, now, Patience::WORKER)
+            .await
+            .unwrap();
+    }
+    assert_eq!(rig.broker.near_backlog().await.unwrap(), (1, 0));
+    assert_eq!(
+        rig.broker.far_hours().await.unwrap(),
+        [(500_000, 1), (500_002, 1)]
+    );
+}
+
+#[tokio::test]
+async fn a_full_stream_refuses_at_once_for_a_caller_who_waits() {
+    let folder = TempDir::new().unwrap();
+    let server = NatsServer::builder()
+        .data_dir(folder.path())
+        .start()
+        .await
+        .unwrap();
+    let mut topology = Topology::new("posthorn");
+    topology.retention.events.1 = Some(2_000);
+    let broker = connect(&server, topology).await.unwrap();
+    let event = |bits| Event {
+        id: EventId::from_bits(bits),
+        tenant: Tenant::parse("acme").unwrap(),
+        event_type: EventType::parse("a").unwrap(),
+        payload: vec![b'x'; 600].into(),
+        content_type: "text/plain".to_owned(),
+        headers: vec![],
+        traceparent: None,
+        accepted_at: UnixMillis(1),
+        deliver_at: None,
+        only_endpoint: None,
+    };
+    let patience = Patience::new(Duration::from_millis(200));
+    let mut refused = None;
+    for bits in 0..10 {
+        if let Err(error) = broker
+            .publish_event(&event(bits), &bits.to_string(), patience)
+            .await
+        {
+            refused = Some(error);
+        }
+    }
+    assert!(matches!(refused, Some(BrokerError::Full)), "{refused:?}");
+}
