@@ -26,6 +26,7 @@ pub mod nats;
 pub mod oracle;
 pub mod process;
 pub mod receiver;
+pub mod rig;
 pub mod stats;
 pub mod wait;
 
