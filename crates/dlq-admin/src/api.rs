@@ -1,0 +1,85 @@
+//! The routes, and the document that describes them: one list makes both.
+
+use crate::app::App;
+use crate::{attempts, breakers, deliveries, jobs, letters};
+use axum::{Json, Router};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{OpenApi, SecurityRequirement};
+use utoipa::{Modify, OpenApi as _};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "Posthorn: operating",
+        description = "Dead letters, replays, attempts and circuit breakers.",
+    ),
+    modifiers(&BearerKey),
+    tags(
+        (name = "dead letters", description = "Deliveries given up"),
+        (name = "replays", description = "Sending many of them again"),
+        (name = "attempts", description = "What happened"),
+        (name = "breakers", description = "Endpoints that are cut off"),
+    )
+)]
+struct Document;
+
+struct BearerKey;
+
+impl Modify for BearerKey {
+    fn modify(&self, document: &mut OpenApi) {
+        let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme("key", SecurityScheme::Http(scheme));
+        document.security = Some(vec![SecurityRequirement::new("key", [""; 0])]);
+    }
+}
+
+fn described() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(letters::list::list_letters))
+        .routes(routes!(
+            letters::show::show_letter,
+            letters::delete::delete_letter
+        ))
+        .routes(routes!(letters::replay::replay_letter))
+        .routes(routes!(letters::delete::purge_letters))
+        .routes(routes!(jobs::api::create_job, jobs::api::list_jobs))
+        .routes(routes!(jobs::api::show_job))
+        .routes(routes!(jobs::api::pause_job))
+        .routes(routes!(jobs::api::resume_job))
+        .routes(routes!(jobs::api::cancel_job))
+        .routes(routes!(deliveries::list_deliveries))
+        .routes(routes!(attempts::list_attempts))
+        .routes(routes!(breakers::list_breakers))
+        .routes(routes!(breakers::show_breaker))
+        .routes(routes!(breakers::open_breaker))
+        .routes(routes!(breakers::close_breaker))
+        .routes(routes!(openapi_document))
+}
+
+/// This document.
+#[utoipa::path(
+    get,
+    path = "/v1/openapi.json",
+    tag = "document",
+    operation_id = "openapi",
+    security(()),
+    responses((status = 200, description = "OpenAPI", body = serde_json::Value))
+)]
+async fn openapi_document() -> Json<OpenApi> {
+    Json(document())
+}
+
+/// What `/v1/openapi.json` answers.
+#[must_use]
+pub fn document() -> OpenApi {
+    described().into_openapi()
+}
+
+/// Every route; `posthorn_http_api::dress` puts the rest around it.
+pub fn router(app: App) -> Router {
+    let (router, _) = described().split_for_parts();
+    router.with_state(app)
+}

@@ -1,0 +1,340 @@
+//! Circuit breakers over HTTP: looking at them, and opening or closing one by hand.
+
+use crate::app::{App, tenant_of};
+use crate::store::caught_up;
+use crate::view::time_if_set;
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use posthorn_broker::{BrokerError, Versioned};
+use posthorn_delivery::breaker::{Phase, close_by_hand, open_by_hand};
+use posthorn_delivery::{BreakerState, Endpoint, EndpointId, Tenant, UnixMillis};
+use posthorn_http_api::body::{MAX_JSON, parse_json};
+use posthorn_http_api::time::{parse_duration, to_rfc3339};
+use posthorn_http_api::{Identity, List, Paging, Problem, Query, read_body};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+use utoipa::{IntoParams, ToSchema};
+
+/// How long a breaker is opened where nothing is said.
+const DEFAULT_OPEN: Duration = Duration::from_secs(15 * 60);
+/// The shortest and longest time that one may be opened for: a second, 30 days.
+const OPEN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30 * 86_400));
+/// How often a change is tried against dispatchers that write at the same time.
+const TRIES: u32 = 20;
+
+/// The state of one endpoint's breaker.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct BreakerView {
+    tenant: String,
+    /// `ep_…`.
+    endpoint: String,
+    /// `closed`, `open` or `half_open`.
+    state: &'static str,
+    /// Why, in words; may be empty.
+    reason: String,
+    /// Failures since the last success, while closed.
+    consecutive_failures: u32,
+    /// When it left `closed`.
+    opened_at: Option<String>,
+    /// Until when nothing is sent, while open.
+    open_until: Option<String>,
+    /// When a delivery may be let through as a probe: at the end of the cooldown, or when the
+    /// lease of a probe that was not heard of ends.
+    next_probe_at: Option<String>,
+    /// The probe that is under way, while half open.
+    probe: Option<ProbeView>,
+    /// Until when the receiver asked to be left alone (`Retry-After`).
+    hold_until: Option<String>,
+    /// Raised by every transition.
+    generation: u64,
+}
+
+/// A probe that is under way.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ProbeView {
+    /// The message id of the delivery that probes.
+    delivery: String,
+    /// When the slot is free again if nothing is heard of it.
+    lease_until: String,
+}
+
+impl BreakerView {
+    fn new(endpoint: &Endpoint, state: &BreakerState, now: UnixMillis) -> BreakerView {
+        let lease = state.probe.as_ref().map(|probe| probe.lease_until);
+        let left_closed = state.phase != Phase::Closed;
+        BreakerView {
+            tenant: endpoint.tenant.to_string(),
+            endpoint: endpoint.id.to_string(),
+            state: state.phase.as_str(),
+            reason: state.reason.clone(),
+            consecutive_failures: state.consecutive_failures,
+            opened_at: time_if_set(state.opened_at).filter(|_| left_closed),
+            open_until: (state.phase == Phase::Open).then(|| to_rfc3339(state.open_until)),
+            next_probe_at: match state.phase {
+                Phase::Closed => None,
+                Phase::Open => Some(to_rfc3339(state.open_until)),
+                Phase::HalfOpen => lease.map(to_rfc3339),
+            },
+            probe: state.probe.as_ref().map(|probe| ProbeView {
+                delivery: probe.delivery.clone(),
+                lease_until: to_rfc3339(probe.lease_until),
+            }),
+            hold_until: (state.hold_until > now).then(|| to_rfc3339(state.hold_until)),
+            generation: state.generation,
+        }
+    }
+}
+
+/// Which page.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct BreakersQuery {
+    /// Of this tenant.
+    tenant: Option<String>,
+    /// Breakers of a page, 1 to 500; 50 where nothing is said.
+    limit: Option<u32>,
+    /// The `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// The breakers that are not plainly closed, and endpoints that asked to be left alone, in the
+/// order of their endpoints' ids.
+#[utoipa::path(
+    get,
+    path = "/v1/breakers",
+    tag = "breakers",
+    operation_id = "list_breakers",
+    params(BreakersQuery),
+    responses(
+        (status = 200, description = "A page", body = List<BreakerView>),
+        (status = 400, description = "A parameter is wrong", body = Problem),
+        (status = 401, description = "No key", body = Problem),
+        (status = 403, description = "Not permitted", body = Problem),
+        (status = 404, description = "Another tenant", body = Problem),
+        (status = 503, description = "NATS is away", body = Problem),
+    )
+)]
+pub async fn list_breakers(
+    State(app): State<App>,
+    caller: Identity,
+    Query(query): Query<BreakersQuery>,
+) -> Result<Json<List<BreakerView>>, Problem> {
+    let paging = Paging::try_new(query.limit, query.cursor.as_deref())?;
+    let asked = query.tenant.as_deref().map(Tenant::parse_any).transpose();
+    let asked = asked.map_err(|e| Problem::bad_request("query", "tenant", e.to_string()))?;
+    let tenant = tenant_of(&caller, asked.as_ref())?;
+    app.store.endpoints_now().await?;
+    caught_up(app.store.breakers()).await?;
+    let now = posthorn_wiring::now();
+    let mut views: Vec<BreakerView> = app
+        .store
+        .all_endpoints()
+        .iter()
+        .filter(|endpoint| (tenant.as_ref()).is_none_or(|t| *t == endpoint.value.tenant))
+        .filter_map(|endpoint| notable(&app, &endpoint.value, now))
+        .collect();
+    views.sort_by(|a, b| a.endpoint.cmp(&b.endpoint));
+    let total = u64::try_from(views.len()).ok();
+    views.retain(|view| {
+        paging
+            .after()
+            .is_none_or(|after| view.endpoint.as_str() > after)
+    });
+    let more = views.len() > paging.limit();
+    views.truncate(paging.limit());
+    let next = views
+        .last()
+        .map(|last| last.endpoint.clone())
+        .filter(|_| more);
+    Ok(Json(List::new(views, next.as_deref(), total)))
+}
+
+fn notable(app: &App, endpoint: &Endpoint, now: UnixMillis) -> Option<BreakerView> {
+    let known = app.store.breakers().get(endpoint.id.as_str())?;
+    let state = known.value.for_target(endpoint.target_epoch);
+    let notable = !state.is_quiet() || state.hold_until > now;
+    notable.then(|| BreakerView::new(endpoint, &state, now))
+}
+
+/// The breaker of an endpoint; one that was never needed is closed.
+#[utoipa::path(
+    get,
+    path = "/v1/breakers/{endpoint}",
+    tag = "breakers",
+    operation_id = "show_breaker",
+    params(("endpoint" = String, Path, description = "`ep_…`")),
+    responses(
+        (status = 200, description = "The breaker", body = BreakerView),
+        (status = 401, description = "No key", body = Problem),
+        (status = 403, description = "Not permitted", body = Problem),
+        (status = 404, description = "There is no such endpoint", body = Problem),
+        (status = 503, description = "NATS is away", body = Problem),
+    )
+)]
+pub async fn show_breaker(
+    State(app): State<App>,
+    caller: Identity,
+    Path(endpoint): Path<String>,
+) -> Result<Json<BreakerView>, Problem> {
+    let endpoint = endpoint_of(&app, &caller, &endpoint).await?;
+    let (state, _) = read(&app, &endpoint.value).await?;
+    let now = posthorn_wiring::now();
+    Ok(Json(BreakerView::new(&endpoint.value, &state, now)))
+}
+
+/// For how long.
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct OpenFor {
+    /// A duration from `1s` to `30d`; `15m` where nothing is said.
+    #[serde(rename = "for")]
+    #[schema(default = "15m")]
+    duration: Option<String>,
+}
+
+/// Opens a breaker by hand: nothing is sent to the endpoint for that time; then one delivery
+/// probes, as after any cooldown. The body may be left out.
+#[utoipa::path(
+    post,
+    path = "/v1/breakers/{endpoint}/open",
+    tag = "breakers",
+    operation_id = "open_breaker",
+    params(("endpoint" = String, Path, description = "`ep_…`")),
+    request_body = OpenFor,
+    responses(
+        (status = 200, description = "The breaker, open", body = BreakerView),
+        (status = 400, description = "No JSON", body = Problem),
+        (status = 401, description = "No key", body = Problem),
+        (status = 403, description = "Not permitted", body = Problem),
+        (status = 404, description = "There is no such endpoint", body = Problem),
+        (status = 409, description = "The endpoint has no breaker (`breaker: null`)", body = Problem),
+        (status = 422, description = "The time is wrong", body = Problem),
+        (status = 503, description = "NATS is away", body = Problem),
+    )
+)]
+pub async fn open_breaker(
+    State(app): State<App>,
+    caller: Identity,
+    Path(endpoint): Path<String>,
+    body: Body,
+) -> Result<Json<BreakerView>, Problem> {
+    let endpoint = endpoint_of(&app, &caller, &endpoint).await?;
+    let bytes = read_body(body, MAX_JSON).await?;
+    let asked = match bytes.is_empty() {
+        true => OpenFor::default(),
+        false => parse_json(&bytes)?,
+    };
+    let duration = open_for(&asked)?;
+    if endpoint.value.breaker.is_none() {
+        let detail = "the endpoint's breaker is off; pause the endpoint instead";
+        return Err(Problem::conflict("breaker-off", detail));
+    }
+    let change = |state: &BreakerState, now| open_by_hand(state, now + duration, now);
+    let view = write(&app, &endpoint.value, change).await?;
+    let id = &endpoint.value.id;
+    tracing::info!(caller = caller.name(), endpoint = %id, "breaker opened by hand");
+    Ok(Json(view))
+}
+
+/// Closes a breaker by hand, and lifts a hold.
+#[utoipa::path(
+    post,
+    path = "/v1/breakers/{endpoint}/close",
+    tag = "breakers",
+    operation_id = "close_breaker",
+    params(("endpoint" = String, Path, description = "`ep_…`")),
+    responses(
+        (status = 200, description = "The breaker, closed", body = BreakerView),
+        (status = 401, description = "No key", body = Problem),
+        (status = 403, description = "Not permitted", body = Problem),
+        (status = 404, description = "There is no such endpoint", body = Problem),
+        (status = 503, description = "NATS is away", body = Problem),
+    )
+)]
+pub async fn close_breaker(
+    State(app): State<App>,
+    caller: Identity,
+    Path(endpoint): Path<String>,
+) -> Result<Json<BreakerView>, Problem> {
+    let endpoint = endpoint_of(&app, &caller, &endpoint).await?;
+    let view = write(&app, &endpoint.value, |state, _| close_by_hand(state)).await?;
+    let id = &endpoint.value.id;
+    tracing::info!(caller = caller.name(), endpoint = %id, "breaker closed by hand");
+    Ok(Json(view))
+}
+
+async fn endpoint_of(
+    app: &App,
+    caller: &Identity,
+    id: &str,
+) -> Result<Arc<Versioned<Endpoint>>, Problem> {
+    tenant_of(caller, None)?;
+    let missing = || Problem::not_found("endpoint");
+    let id = EndpointId::parse(id).map_err(|_| missing())?;
+    app.store.endpoints_now().await?;
+    let found = app.store.endpoint(&id);
+    let seen = found.filter(|endpoint| caller.sees(endpoint.value.tenant.as_str()));
+    seen.ok_or_else(missing)
+}
+
+/// The state as it counts for the endpoint's target, and the revision to write over.
+async fn read(app: &App, endpoint: &Endpoint) -> Result<(BreakerState, u64), BrokerError> {
+    let bucket = app.store.breakers().bucket();
+    let found = bucket.get(endpoint.id.as_str()).await?;
+    let revision = found.as_ref().map_or(0, |found| found.revision);
+    let state = found.map_or_else(BreakerState::default, |found| found.value);
+    Ok((state.for_target(endpoint.target_epoch), revision))
+}
+
+async fn write(
+    app: &App,
+    endpoint: &Endpoint,
+    change: impl Fn(&BreakerState, UnixMillis) -> BreakerState,
+) -> Result<BreakerView, Problem> {
+    let bucket = app.store.breakers().bucket();
+    for _ in 0..TRIES {
+        let (state, revision) = read(app, endpoint).await?;
+        let now = posthorn_wiring::now();
+        let next = change(&state, now);
+        match bucket.swap(endpoint.id.as_str(), &next, revision).await {
+            Ok(_) => return Ok(BreakerView::new(endpoint, &next, now)),
+            Err(BrokerError::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(BrokerError::Conflict.into())
+}
+
+fn open_for(asked: &OpenFor) -> Result<Duration, Problem> {
+    let Some(text) = &asked.duration else {
+        return Ok(DEFAULT_OPEN);
+    };
+    let invalid = |detail: String| Problem::unprocessable("invalid", "for", detail);
+    let duration = parse_duration(text).map_err(|error| invalid(error.to_string()))?;
+    if duration < OPEN.0 || duration > OPEN.1 {
+        return Err(invalid("it is from 1s to 30d".to_owned()));
+    }
+    Ok(duration)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_is_bounded_and_has_a_default() {
+        let open = |text: Option<&str>| {
+            open_for(&OpenFor {
+                duration: text.map(str::to_owned),
+            })
+        };
+        assert_eq!(open(None), Ok(DEFAULT_OPEN));
+        assert_eq!(open(Some("2h")), Ok(Duration::from_secs(7_200)));
+        for bad in ["0s", "31d", "15", "soon"] {
+            assert_eq!(open(Some(bad)).unwrap_err().field(), Some("for"), "{bad}");
+        }
+    }
+}

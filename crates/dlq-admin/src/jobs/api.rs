@@ -1,0 +1,361 @@
+//! Replay jobs over HTTP.
+
+use super::law::{Action, Ended, act};
+use super::step::JobDesk;
+use crate::app::{App, bad_filter, filter_of, require_some, tenant_of};
+use crate::filter::{FilterBody, LetterFilter};
+use crate::store::caught_up;
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use posthorn_broker::{BrokerError, Versioned};
+use posthorn_delivery::{ReplayJob, ReplayState, Tenant, UnixMillis};
+use posthorn_http_api::time::to_rfc3339;
+use posthorn_http_api::{Identity, List, Paging, Problem, Query};
+use rand::RngExt;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+/// Letters a second where nothing is said.
+const DEFAULT_RATE: u32 = 50;
+/// The most letters a second.
+const MAX_RATE: u32 = 10_000;
+/// How often an action is tried against a worker that reports at the same time.
+const TRIES: u32 = 20;
+
+/// A request to replay every dead letter that matches, once.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewJob {
+    /// At least one field.
+    filter: FilterBody,
+    /// Letters a second, 1 to 10,000.
+    #[serde(default = "default_rate")]
+    #[schema(default = 50, minimum = 1, maximum = 10000)]
+    rate_per_second: u32,
+    /// Only count.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+fn default_rate() -> u32 {
+    DEFAULT_RATE
+}
+
+/// A replay job and how far it has come.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct JobView {
+    /// `rpl_…`.
+    id: String,
+    /// What it replays, as it was asked for.
+    filter: FilterBody,
+    rate_per_second: u32,
+    /// `running`, `paused`, `cancelled` or `completed`.
+    state: &'static str,
+    /// Letters that matched when it was asked for.
+    matched: u64,
+    /// Letters sent so far.
+    replayed: u64,
+    /// Letters that could not be sent: purged or replayed by somebody else meanwhile, their
+    /// endpoint deleted, or never a delivery.
+    skipped: u64,
+    created_at: String,
+    updated_at: String,
+}
+
+impl From<&ReplayJob> for JobView {
+    fn from(job: &ReplayJob) -> JobView {
+        JobView {
+            id: job.id.clone(),
+            filter: serde_json::from_str(&job.filter).unwrap_or_default(),
+            rate_per_second: job.rate_per_second,
+            state: job.state.as_str(),
+            matched: job.matched,
+            replayed: job.replayed,
+            skipped: job.skipped,
+            created_at: to_rfc3339(job.created_at),
+            updated_at: to_rfc3339(job.updated_at),
+        }
+    }
+}
+
+/// What a job would replay.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct DryRun {
+    /// Letters that match and wait for an operator.
+    matched: u64,
+    /// Always true.
+    dry_run: bool,
+}
+
+/// Starts a job that replays every dead letter that matches now, once each, at a rate; with
+/// `dry_run` only counts them. Letters that die later are not part of it.
+#[utoipa::path(
+    post,
+    path = "/v1/replays",
+    tag = "replays",
+    operation_id = "create_replay",
+    request_body = NewJob,
+    responses(
+        (status = 202, description = "The job", body = JobView),
+        (status = 200, description = "The count of a dry run", body = DryRun),
+        (status = 400, description = "No JSON", body = Problem),
+        (status = 401, description = "No key", body = Problem),
+        (status = 403, description = "Not permitted", body = Problem),
+        (status = 404, description = "Another tenant", body = Problem),
+        (status = 422, description = "An empty filter, or a field is wrong", body = Problem),
+        (status = 503, description = "NATS is away", body = Problem),
+    )
+)]
+pub async fn create_job(
+    State(app): State<App>,
+    caller: Identity,
+    posthorn_http_api::Json(asked): posthorn_http_api::Json<NewJob>,
+) -> Result<Response, Problem> {
+    require_some(&asked.filter)?;
+    let filter = filter_of(&caller, asked.filter, bad_filter)?;
+    if !(1..=MAX_RATE).contains(&asked.rate_per_second) {
+        let detail = format!("it is from 1 to {MAX_RATE}");
+        return Err(Problem::unprocessable("invalid", "rate_per_second", detail));
+    }
+    let (matched, upper) = app.store.count_dead(&filter).await?;
+    if asked.dry_run {
+        let dry_run = true;
+        return Ok(Json(DryRun { matched, dry_run }).into_response());
+    }
+    let now = posthorn_wiring::now();
+    let job = ReplayJob {
+        upper,
+        matched,
+        ..new_job(&filter, asked.rate_per_second, now)
+    };
+    app.store.save(&job, 0).await?;
+    let (caller, rate) = (caller.name(), job.rate_per_second);
+    tracing::info!(caller, job = job.id, matched, rate, "replay job created");
+    Ok((StatusCode::ACCEPTED, Json(JobView::from(&job))).into_response())
+}
+
+fn new_job(filter: &LetterFilter, rate_per_second: u32, now: UnixMillis) -> ReplayJob {
+    ReplayJob {
+        id: job_id(now, posthorn_runtime::rng::rng().random()),
+        filter: filter.to_json(),
+        rate_per_second,
+        created_at: now,
+        upper: 0,
+        cursor: 0,
+        matched: 0,
+        replayed: 0,
+        skipped: 0,
+        state: ReplayState::Running,
+        updated_at: now,
+        owner: String::new(),
+        lease_until: now,
+        tenant: filter.tenant().map(Tenant::to_string).unwrap_or_default(),
+    }
+}
+
+/// 48 bits of time and 80 of chance: ids sort as their jobs were created.
+fn job_id(now: UnixMillis, chance: u128) -> String {
+    let millis = u128::try_from(now.0).unwrap_or(0) & 0xffff_ffff_ffff;
+    format!("rpl_{:032x}", (millis << 80) | (chance >> 48))
+}
+
+/// Which page.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct JobsQuery {
+    /// Jobs of a page, 1 to 500; 50 where nothing is said.
+    limit: Option<u32>,
+    /// The `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// Replay jobs, newest first.
+#[utoipa::path(
+    get,
+    path = "/v1/replays",
+    tag = "replays",
+    operation_id = "list_replays",
+    params(JobsQuery),
+    responses(
+        (status = 200, description = "A page", body = List<JobView>),
+        (status = 400, description = "A parameter is wrong", body = Problem),
+        (status = 401, description = "No key", body = Problem),
+        (status = 403, description = "Not permitted", body = Problem),
+        (status = 503, description = "NATS is away", body = Problem),
+    )
+)]
+pub async fn list_jobs(
+    State(app): State<App>,
+    caller: Identity,
+    Query(query): Query<JobsQuery>,
+) -> Result<Json<List<JobView>>, Problem> {
+    tenant_of(&caller, None)?;
+    let paging = Paging::try_new(query.limit, query.cursor.as_deref())?;
+    caught_up(app.store.jobs()).await?;
+    let mut jobs = app.store.jobs().all();
+    jobs.retain(|(_, job)| sees(&caller, &job.value));
+    let total = u64::try_from(jobs.len()).ok();
+    jobs.retain(|(id, _)| paging.after().is_none_or(|after| id.as_str() < after));
+    jobs.reverse();
+    let more = jobs.len() > paging.limit();
+    jobs.truncate(paging.limit());
+    let next = jobs.last().map(|(id, _)| id.clone()).filter(|_| more);
+    let items = jobs.iter().map(|(_, job)| JobView::from(&job.value));
+    Ok(Json(List::new(items.collect(), next.as_deref(), total)))
+}
+
+/// A replay job.
+#[utoipa::path(
+    get,
+    path = "/v1/replays/{id}",
+    tag = "replays",
+    operation_id = "show_replay",
+    params(("id" = String, Path, description = "`rpl_…`")),
+    responses(
+        (status = 200, description = "The job", body = JobView),
+        (status = 401, description = "No key", body = Problem),
+        (status = 403, description = "Not permitted", body = Problem),
+        (status = 404, description = "There is none", body = Problem),
+        (status = 503, description = "NATS is away", body = Problem),
+    )
+)]
+pub async fn show_job(
+    State(app): State<App>,
+    caller: Identity,
+    Path(id): Path<String>,
+) -> Result<Json<JobView>, Problem> {
+    let job = job_of(&app, &caller, &id).await?;
+    Ok(Json(JobView::from(&job.value)))
+}
+
+macro_rules! action {
+    ($(#[$doc:meta])* $name:ident, $action:expr, $path:literal, $operation:literal) => {
+        $(#[$doc])*
+        #[utoipa::path(
+            post,
+            path = $path,
+            tag = "replays",
+            operation_id = $operation,
+            params(("id" = String, Path, description = "`rpl_…`")),
+            responses(
+                (status = 200, description = "The job", body = JobView),
+                (status = 401, description = "No key", body = Problem),
+                (status = 403, description = "Not permitted", body = Problem),
+                (status = 404, description = "There is none", body = Problem),
+                (status = 409, description = "It has ended", body = Problem),
+                (status = 503, description = "NATS is away", body = Problem),
+            )
+        )]
+        pub async fn $name(
+            State(app): State<App>,
+            caller: Identity,
+            Path(id): Path<String>,
+        ) -> Result<Json<JobView>, Problem> {
+            take_action(&app, &caller, &id, $action).await
+        }
+    };
+}
+
+action!(
+    /// Stops a job for now, within a second.
+    pause_job, Action::Pause, "/v1/replays/{id}/pause", "pause_replay"
+);
+action!(
+    /// Lets a paused job go on where it stopped.
+    resume_job, Action::Resume, "/v1/replays/{id}/resume", "resume_replay"
+);
+action!(
+    /// Stops a job for good; what was not sent stays a dead letter.
+    cancel_job, Action::Cancel, "/v1/replays/{id}/cancel", "cancel_replay"
+);
+
+async fn take_action(
+    app: &App,
+    caller: &Identity,
+    id: &str,
+    action: Action,
+) -> Result<Json<JobView>, Problem> {
+    for _ in 0..TRIES {
+        let job = job_of(app, caller, id).await?;
+        let next = act(&job.value, action, posthorn_wiring::now()).map_err(ended)?;
+        if next == job.value {
+            return Ok(Json(JobView::from(&next)));
+        }
+        match app.store.save(&next, job.revision).await {
+            Ok(_) => {
+                let state = next.state.as_str();
+                tracing::info!(
+                    caller = caller.name(),
+                    job = id,
+                    state,
+                    "replay job changed"
+                );
+                return Ok(Json(JobView::from(&next)));
+            }
+            Err(BrokerError::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(BrokerError::Conflict.into())
+}
+
+fn ended(error: Ended) -> Problem {
+    Problem::conflict("job-ended", error.to_string())
+}
+
+async fn job_of(app: &App, caller: &Identity, id: &str) -> Result<Versioned<ReplayJob>, Problem> {
+    tenant_of(caller, None)?;
+    let missing = || Problem::not_found("replay job");
+    if !is_job_id(id) {
+        return Err(missing());
+    }
+    let found = app.store.load(id).await?;
+    let seen = found.filter(|job| sees(caller, &job.value));
+    seen.ok_or_else(missing)
+}
+
+/// A job over all tenants is seen by callers of all tenants only.
+fn sees(caller: &Identity, job: &ReplayJob) -> bool {
+    caller.sees(&job.tenant)
+}
+
+/// What goes into a key of the bucket is checked, like everything that comes from outside.
+fn is_job_id(text: &str) -> bool {
+    let digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+    let hex = text.strip_prefix("rpl_");
+    hex.is_some_and(|hex| hex.len() == 32 && hex.bytes().all(digit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::job;
+    use posthorn_http_api::Scope;
+
+    #[test]
+    fn ids_sort_by_time_and_are_valid() {
+        let early = job_id(UnixMillis(1_700_000_000_000), u128::MAX);
+        let late = job_id(UnixMillis(1_700_000_000_001), 0);
+        assert!(early < late);
+        assert!(is_job_id(&early) && is_job_id(&late));
+        for bad in ["rpl_", "rpl_*", "", "rpl_0000000000000000000000000000000G"] {
+            assert!(!is_job_id(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn dlq_05_a_job_of_another_tenant_or_of_all_is_not_seen() {
+        let globex = Tenant::parse("globex").unwrap();
+        let caller = Identity::new("k", &[Scope::Operate], Some(globex));
+        assert!(!sees(&caller, &job(1)));
+        let of_all = ReplayJob {
+            tenant: String::new(),
+            ..job(1)
+        };
+        assert!(!sees(&caller, &of_all));
+        assert!(sees(&Identity::admin(), &of_all));
+    }
+}

@@ -1,0 +1,209 @@
+//! What may become of a replay job: pure.
+//!
+//! A job is one key, changed by compare-and-swap only. A process works on it while its lease
+//! runs and renews that with every report of progress; when the process is gone, the lease
+//! ends and another goes on from the last report. What was sent after it is met again, and
+//! sending it again is harmless.
+
+use posthorn_delivery::{ReplayJob, ReplayState, UnixMillis};
+use std::time::Duration;
+
+/// How long a process may be silent before another takes its job over.
+pub const LEASE: Duration = Duration::from_secs(10);
+
+/// The most letters that are sent before progress is reported.
+pub const MAX_BATCH: u32 = 256;
+
+/// What an operator may ask of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Stop for now.
+    Pause,
+    /// Go on.
+    Resume,
+    /// Stop for good.
+    Cancel,
+}
+
+/// The job has come to its end, in this state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the job is {}", .0.as_str())]
+pub struct Ended(pub ReplayState);
+
+/// The job after an action; the same job when it stands there already.
+///
+/// # Errors
+/// [`Ended`] when nothing more can happen to it.
+pub fn act(job: &ReplayJob, action: Action, now: UnixMillis) -> Result<ReplayJob, Ended> {
+    let state = match (job.state, action) {
+        (ReplayState::Cancelled, Action::Cancel) => ReplayState::Cancelled,
+        (ended, _) if ended.is_final() => return Err(Ended(ended)),
+        (_, Action::Pause) => ReplayState::Paused,
+        (_, Action::Resume) => ReplayState::Running,
+        (_, Action::Cancel) => ReplayState::Cancelled,
+    };
+    if state == job.state {
+        return Ok(job.clone());
+    }
+    // A job that goes on is free for whoever is there: its last owner may not be.
+    Ok(ReplayJob {
+        state,
+        updated_at: now,
+        lease_until: now,
+        ..job.clone()
+    })
+}
+
+/// The job as `me` works on it; `None` when it needs nobody or has somebody.
+#[must_use]
+pub fn claim(job: &ReplayJob, me: &str, now: UnixMillis) -> Option<ReplayJob> {
+    let free = job.owner == me || job.owner.is_empty() || job.lease_until <= now;
+    (job.state == ReplayState::Running && free).then(|| ReplayJob {
+        owner: me.to_owned(),
+        lease_until: now + LEASE,
+        ..job.clone()
+    })
+}
+
+/// What one batch came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Letters up to this sequence have been dealt with.
+    pub cursor: u64,
+    /// Letters sent.
+    pub replayed: u64,
+    /// Letters that could not be.
+    pub skipped: u64,
+}
+
+/// The job after a batch of its owner. At the end, what matched once and was not met any
+/// more (purged, or replayed by somebody else) counts as skipped.
+#[must_use]
+pub fn advance(job: &ReplayJob, progress: Progress, now: UnixMillis) -> ReplayJob {
+    let mut next = ReplayJob {
+        cursor: job.cursor.max(progress.cursor),
+        replayed: job.replayed.saturating_add(progress.replayed),
+        skipped: job.skipped.saturating_add(progress.skipped),
+        updated_at: now,
+        lease_until: now + LEASE,
+        ..job.clone()
+    };
+    if next.state == ReplayState::Running && next.cursor >= next.upper {
+        next.state = ReplayState::Completed;
+        next.matched = next.matched.max(next.replayed);
+        next.skipped = next.matched - next.replayed;
+    }
+    next
+}
+
+/// The job with a count of what really carries its id: after a takeover, what its last owner
+/// sent and did not report.
+#[must_use]
+pub fn recounted(job: &ReplayJob, marked: u64) -> ReplayJob {
+    ReplayJob {
+        replayed: job.replayed.max(marked),
+        ..job.clone()
+    }
+}
+
+/// How many letters a batch may send.
+#[must_use]
+pub fn batch_size(rate_per_second: u32) -> usize {
+    usize::try_from(rate_per_second.clamp(1, MAX_BATCH)).unwrap_or(1)
+}
+
+/// The time that `count` letters take at a rate; the pause between batches, and the place of
+/// one letter inside its batch.
+#[must_use]
+pub fn at_rate(count: usize, rate_per_second: u32) -> Duration {
+    let micros = 1_000_000_u64.saturating_mul(u64::try_from(count).unwrap_or(u64::MAX));
+    Duration::from_micros(micros / u64::from(rate_per_second.max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::job;
+
+    const NOW: UnixMillis = UnixMillis(1_700_000_000_000);
+
+    #[test]
+    fn a_job_has_one_owner_until_its_lease_ends() {
+        let taken = claim(&job(10), "a", NOW).unwrap();
+        assert_eq!(claim(&taken, "b", NOW + Duration::from_secs(9)), None);
+        assert!(claim(&taken, "a", NOW).is_some());
+        let over = claim(&taken, "b", NOW + LEASE).unwrap();
+        assert_eq!(over.owner, "b");
+    }
+
+    #[test]
+    fn progress_renews_the_lease() {
+        let taken = claim(&job(10), "a", NOW).unwrap();
+        let later = NOW + Duration::from_secs(9);
+        let after = advance(&taken, Progress::default(), later);
+        assert_eq!(after.lease_until, later + LEASE);
+    }
+
+    #[test]
+    fn what_an_operator_may_ask() {
+        let running = job(10);
+        let paused = act(&running, Action::Pause, NOW).unwrap();
+        assert_eq!(paused.state, ReplayState::Paused);
+        assert_eq!(claim(&paused, "a", NOW), None);
+        assert_eq!(act(&paused, Action::Pause, NOW), Ok(paused.clone()));
+        let resumed = act(&paused, Action::Resume, NOW).unwrap();
+        assert!(claim(&resumed, "anybody", NOW).is_some());
+        let cancelled = act(&resumed, Action::Cancel, NOW).unwrap();
+        assert_eq!(
+            act(&cancelled, Action::Resume, NOW),
+            Err(Ended(ReplayState::Cancelled))
+        );
+        assert_eq!(act(&cancelled, Action::Cancel, NOW), Ok(cancelled));
+    }
+
+    #[test]
+    fn a_batch_that_ends_after_a_pause_is_counted_and_stays_paused() {
+        let paused = act(&job(10), Action::Pause, NOW).unwrap();
+        let progress = Progress {
+            cursor: 10,
+            replayed: 3,
+            skipped: 0,
+        };
+        let after = advance(&paused, progress, NOW);
+        assert_eq!((after.state, after.replayed), (ReplayState::Paused, 3));
+    }
+
+    #[test]
+    fn the_counts_of_a_completed_job_add_up() {
+        let begun = ReplayJob {
+            matched: 10,
+            ..job(100)
+        };
+        let progress = Progress {
+            cursor: 100,
+            replayed: 7,
+            skipped: 1,
+        };
+        let done = advance(&begun, progress, NOW);
+        assert_eq!(done.state, ReplayState::Completed);
+        assert_eq!((done.matched, done.replayed, done.skipped), (10, 7, 3));
+        let mended = advance(&recounted(&begun, 4), progress, NOW);
+        assert_eq!(
+            (mended.matched, mended.replayed, mended.skipped),
+            (11, 11, 0)
+        );
+    }
+
+    #[test]
+    fn the_rate_is_kept_by_batches_of_at_most_a_second() {
+        for rate in [1, 50, 256, 257, 10_000] {
+            let size = batch_size(rate);
+            assert!(at_rate(size, rate) <= Duration::from_secs(1), "{rate}");
+        }
+        assert_eq!(at_rate(25, 50), Duration::from_millis(500));
+        assert_eq!(
+            at_rate(batch_size(10_000), 10_000),
+            Duration::from_micros(25_600)
+        );
+    }
+}

@@ -1,0 +1,227 @@
+//! One batch of a replay job, from the last report of progress to the next.
+//!
+//! The order is the promise: letters are sent and marked first, progress is reported after.
+//! A process that is killed anywhere in between leaves a cursor that is too low, and whoever
+//! takes over meets a part of the batch again. What was marked has moved beyond the job's
+//! upper end and is not met; what was sent and not marked yet derives the same message id.
+
+use super::law::{self, Progress};
+use crate::filter::LetterFilter;
+use crate::replay::{Desk, ReplayError, Request, Verdict, replay_one};
+use crate::walk::BATCH;
+use futures_util::{StreamExt, TryStreamExt};
+use posthorn_broker::{BrokerError, LogPage, Logged, Versioned};
+use posthorn_delivery::{DeadLetter, ReplayJob, UnixMillis};
+use std::future::Future;
+use std::time::Duration;
+
+/// Letters in flight at a time.
+const CONCURRENCY: usize = 64;
+/// Letters that one batch looks at, however few of them match: each batch renews the lease.
+const MAX_LOOKED_AT: usize = 4 * BATCH;
+
+/// What a job needs beyond a single replay.
+pub trait JobDesk: Desk {
+    /// Up to `max` letters (at most [`BATCH`]) of the filter's subject from a sequence on.
+    fn read(
+        &self,
+        filter: &LetterFilter,
+        from: u64,
+        max: usize,
+    ) -> impl Future<Output = Result<LogPage<DeadLetter>, BrokerError>> + Send;
+
+    /// The job as it is now.
+    fn load(
+        &self,
+        id: &str,
+    ) -> impl Future<Output = Result<Option<Versioned<ReplayJob>>, BrokerError>> + Send;
+
+    /// Writes the job over a revision; [`BrokerError::Conflict`] when there is another.
+    fn save(
+        &self,
+        job: &ReplayJob,
+        revision: u64,
+    ) -> impl Future<Output = Result<u64, BrokerError>> + Send;
+}
+
+/// Why a batch did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum StepError {
+    /// The broker failed; the batch may be repeated.
+    #[error("the broker failed in the middle of a batch")]
+    Broker(#[from] BrokerError),
+    /// A letter could not be sent; the batch may be repeated.
+    #[error("a letter could not be replayed")]
+    Replay(#[from] ReplayError),
+}
+
+/// Letters to be sent, and how far the search for them came.
+struct Found {
+    letters: Vec<Logged<DeadLetter>>,
+    cursor: u64,
+}
+
+/// Sends the next letters of a job, at most as many as a batch has, and says what came of it
+/// and how long they take at the job's rate.
+///
+/// # Errors
+/// [`StepError`]; nothing was reported, and the same batch may be carried out again.
+pub async fn step<D: JobDesk>(
+    desk: &D,
+    job: &ReplayJob,
+    filter: &LetterFilter,
+    now: UnixMillis,
+) -> Result<(Progress, Duration), StepError> {
+    let found = find(desk, job, filter).await?;
+    let count = found.letters.len();
+    let sending = found
+        .letters
+        .into_iter()
+        .enumerate()
+        .map(|(place, letter)| {
+            let request = Request {
+                id: job.id.clone(),
+                now,
+                not_before: now + law::at_rate(place, job.rate_per_second),
+            };
+            async move { replay_one(desk, &letter, &request).await }
+        });
+    let verdicts: Vec<Verdict> = futures_util::stream::iter(sending)
+        .buffer_unordered(CONCURRENCY)
+        .try_collect()
+        .await?;
+    let replayed = verdicts.iter().filter(|verdict| is_ours(**verdict)).count();
+    let progress = Progress {
+        cursor: found.cursor,
+        replayed: replayed as u64,
+        skipped: (count - replayed) as u64,
+    };
+    Ok((progress, law::at_rate(count, job.rate_per_second)))
+}
+
+/// A job's own letter that had been handed in before is the rest of a batch that was cut off.
+fn is_ours(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Sent | Verdict::Mended)
+}
+
+async fn find<D: JobDesk>(
+    desk: &D,
+    job: &ReplayJob,
+    filter: &LetterFilter,
+) -> Result<Found, BrokerError> {
+    let wanted = law::batch_size(job.rate_per_second);
+    let mut found = Found {
+        letters: Vec::new(),
+        cursor: job.cursor,
+    };
+    let mut looked_at = 0;
+    while found.cursor < job.upper && found.letters.len() < wanted && looked_at < MAX_LOOKED_AT {
+        let max = BATCH.min(wanted.max(16));
+        let page = desk.read(filter, found.cursor + 1, max).await?;
+        looked_at += page.items.len();
+        let last = page.pending == 0;
+        take(&mut found, page.items, wanted, job.upper, filter);
+        if last && found.letters.len() < wanted {
+            found.cursor = job.upper;
+        }
+    }
+    Ok(found)
+}
+
+fn take(
+    found: &mut Found,
+    items: Vec<Logged<DeadLetter>>,
+    wanted: usize,
+    upper: u64,
+    filter: &LetterFilter,
+) {
+    for letter in items {
+        if found.letters.len() == wanted {
+            return;
+        }
+        if letter.sequence > upper {
+            found.cursor = upper;
+            return;
+        }
+        found.cursor = letter.sequence;
+        if filter.matches_dead(&letter.value) {
+            found.letters.push(letter);
+        }
+    }
+}
+
+/// What became of a report.
+#[derive(Debug)]
+pub enum Reported {
+    /// It is written, and the job is still ours.
+    Kept(Versioned<ReplayJob>),
+    /// Another process has the job, or there is no job any more.
+    Lost,
+}
+
+/// Reports progress. An operator who paused or cancelled meanwhile keeps their word: the
+/// counts go into the job as they left it.
+///
+/// # Errors
+/// When the broker fails; the report may be repeated.
+pub async fn report<D: JobDesk>(
+    desk: &D,
+    job: &Versioned<ReplayJob>,
+    progress: Progress,
+    now: UnixMillis,
+) -> Result<Reported, BrokerError> {
+    let mut over = job.clone();
+    loop {
+        let next = law::advance(&over.value, progress, now);
+        match desk.save(&next, over.revision).await {
+            Ok(revision) => {
+                return Ok(Reported::Kept(Versioned {
+                    value: next,
+                    revision,
+                }));
+            }
+            Err(BrokerError::Conflict) => {}
+            Err(error) => return Err(error),
+        }
+        let now = desk.load(&job.value.id).await?;
+        match now.filter(|now| now.value.owner == job.value.owner) {
+            // A save that was answered with a timeout may have been stored: then it is ours.
+            Some(now) if is_reported(&job.value, &now.value, progress) => {
+                return Ok(Reported::Kept(now));
+            }
+            Some(now) => over = now,
+            None => return Ok(Reported::Lost),
+        }
+    }
+}
+
+/// Whether the job holds this progress over what it was before.
+fn is_reported(before: &ReplayJob, now: &ReplayJob, progress: Progress) -> bool {
+    progress.cursor > before.cursor && now.cursor >= progress.cursor
+}
+
+/// How many letters beyond the job's upper end carry its id: those that it has sent.
+///
+/// # Errors
+/// When the broker fails.
+pub async fn count_marked<D: JobDesk>(
+    desk: &D,
+    job: &ReplayJob,
+    filter: &LetterFilter,
+) -> Result<u64, BrokerError> {
+    let mut marked = 0;
+    let mut from = job.upper + 1;
+    loop {
+        let page = desk.read(filter, from, BATCH).await?;
+        let ours = |letter: &&Logged<DeadLetter>| letter.value.replay_id == job.id;
+        marked += page.items.iter().filter(ours).count() as u64;
+        match page.items.last() {
+            Some(last) if page.pending > 0 => from = last.sequence + 1,
+            _ => return Ok(marked),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "step_tests.rs"]
+mod tests;

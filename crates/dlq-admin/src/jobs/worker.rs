@@ -1,0 +1,179 @@
+//! Who works on the jobs: any copy of this service, one at a time for each job.
+
+use super::law;
+use super::step::{JobDesk, Reported, StepError, count_marked, report, step};
+use crate::filter::LetterFilter;
+use crate::store::Store;
+use posthorn_broker::{BrokerError, Versioned};
+use posthorn_delivery::{ReplayJob, ReplayState};
+use posthorn_runtime::Shutdown;
+use posthorn_runtime::readiness::Component;
+use std::collections::HashMap;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+/// How often jobs that need somebody are looked for.
+const LOOK: Duration = Duration::from_millis(200);
+/// Jobs that one process works on at a time; the others wait or go to another copy.
+const MAX_JOBS: usize = 16;
+/// How often a report is repeated before the job is left to whoever takes it next.
+const REPORTS: u32 = 5;
+
+/// Takes jobs until shutdown. `me` names this process among the copies; `beat` hears of every
+/// look, so that a loop that hangs is seen.
+pub async fn run(store: Store, me: String, shutdown: Shutdown, beat: Component) {
+    let mut busy: HashMap<String, JoinHandle<()>> = HashMap::new();
+    let mut tick = tokio::time::interval(LOOK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = shutdown.triggered() => return,
+            _ = tick.tick() => beat.beat(),
+        }
+        busy.retain(|_, work| !work.is_finished());
+        for (id, job) in store.jobs().all() {
+            let free = law::claim(&job.value, &me, posthorn_wiring::now()).is_some();
+            if !free || busy.contains_key(&id) || busy.len() >= MAX_JOBS {
+                continue;
+            }
+            let (store, me, stop) = (store.clone(), me.clone(), shutdown.clone());
+            let name = id.clone();
+            busy.insert(
+                id,
+                shutdown.spawn(async move { one(&store, &name, &me, &stop).await }),
+            );
+        }
+    }
+}
+
+/// Works on one job until it ends, somebody stops it, or something fails. After a failure the
+/// job is taken up again by the next look, here or elsewhere.
+async fn one(store: &Store, id: &str, me: &str, shutdown: &Shutdown) {
+    if let Err(error) = work(store, id, me, shutdown).await {
+        tracing::warn!(
+            job = id,
+            error = &error as &dyn std::error::Error,
+            "a replay job was interrupted"
+        );
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+async fn work(store: &Store, id: &str, me: &str, shutdown: &Shutdown) -> Result<(), StepError> {
+    let Some(mut job) = take(store, id, me).await? else {
+        return Ok(());
+    };
+    let Ok(filter) = LetterFilter::from_json(&job.value.filter) else {
+        tracing::error!(job = id, "the filter of a replay job cannot be read");
+        return cancel(store, &job).await;
+    };
+    tracing::info!(
+        job = id,
+        cursor = job.value.cursor,
+        upper = job.value.upper,
+        "replaying"
+    );
+    let mut slot = Instant::now();
+    while job.value.state == ReplayState::Running && !shutdown.is_triggered() {
+        if interrupted(store, &job) {
+            return Ok(());
+        }
+        store.endpoints_now().await?;
+        let now = posthorn_wiring::now();
+        let (progress, pause) = step(store, &job.value, &filter, now).await?;
+        match report_until_heard(store, &job, progress).await? {
+            Reported::Kept(next) => job = next,
+            Reported::Lost => return Ok(()),
+        }
+        slot = slot.max(Instant::now() - pause) + pause;
+        tokio::select! {
+            () = shutdown.triggered() => {}
+            () = tokio::time::sleep_until(slot) => {}
+        }
+    }
+    finish(store, &job).await
+}
+
+/// Claims a job. One that somebody worked on before is counted again: what was sent and not
+/// reported carries the job's id.
+async fn take(
+    store: &Store,
+    id: &str,
+    me: &str,
+) -> Result<Option<Versioned<ReplayJob>>, BrokerError> {
+    let Some(found) = store.load(id).await? else {
+        return Ok(None);
+    };
+    let Some(mut mine) = law::claim(&found.value, me, posthorn_wiring::now()) else {
+        return Ok(None);
+    };
+    if !found.value.owner.is_empty()
+        && let Ok(filter) = LetterFilter::from_json(&mine.filter)
+    {
+        mine = law::recounted(&mine, count_marked(store, &mine, &filter).await?);
+    }
+    match store.save(&mine, found.revision).await {
+        Ok(revision) => Ok(Some(Versioned {
+            value: mine,
+            revision,
+        })),
+        Err(BrokerError::Conflict) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the watch has brought a word of somebody else about the job.
+fn interrupted(store: &Store, job: &Versioned<ReplayJob>) -> bool {
+    store.jobs().get(&job.value.id).is_none_or(|now| {
+        now.revision > job.revision
+            && (now.value.state != ReplayState::Running || now.value.owner != job.value.owner)
+    })
+}
+
+async fn report_until_heard(
+    store: &Store,
+    job: &Versioned<ReplayJob>,
+    progress: law::Progress,
+) -> Result<Reported, BrokerError> {
+    let mut tries = 1;
+    loop {
+        let reported = report(store, job, progress, posthorn_wiring::now()).await;
+        match reported {
+            Err(error) if error.is_temporary() && tries < REPORTS => tries += 1,
+            other => return other,
+        }
+        tokio::time::sleep(LOOK * tries).await;
+    }
+}
+
+/// At a shutdown the job is free at once, not after the lease.
+async fn finish(store: &Store, job: &Versioned<ReplayJob>) -> Result<(), StepError> {
+    if job.value.state != ReplayState::Running {
+        let state = job.value.state.as_str();
+        tracing::info!(job = job.value.id, state, "a replay job stopped");
+        return Ok(());
+    }
+    let free = ReplayJob {
+        lease_until: posthorn_wiring::now(),
+        ..job.value.clone()
+    };
+    conflict_is_fine(store.save(&free, job.revision).await)
+}
+
+/// A filter that this version cannot read would select we know not what.
+async fn cancel(store: &Store, job: &Versioned<ReplayJob>) -> Result<(), StepError> {
+    let now = posthorn_wiring::now();
+    let Ok(cancelled) = law::act(&job.value, law::Action::Cancel, now) else {
+        return Ok(());
+    };
+    conflict_is_fine(store.save(&cancelled, job.revision).await)
+}
+
+/// Somebody else has written: theirs holds.
+fn conflict_is_fine(saved: Result<u64, BrokerError>) -> Result<(), StepError> {
+    match saved {
+        Ok(_) | Err(BrokerError::Conflict) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,166 @@
+//! Throwing dead letters away: one, or all that match.
+
+use super::letter_of;
+use crate::app::{App, bad_filter, filter_of, require_some};
+use crate::filter::{FilterBody, LetterFilter};
+use crate::scan::Upwards;
+use crate::store::Store;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use futures_util::{StreamExt, TryStreamExt};
+use posthorn_broker::Logged;
+use posthorn_delivery::{DeadLetter, LetterState};
+use posthorn_http_api::{Identity, Json, Problem};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Deletions in flight at a time.
+const CONCURRENCY: usize = 64;
+
+/// Throws one letter away. One that is being replayed stays, as its delivery will write it.
+#[utoipa::path(
+    delete,
+    path = "/v1/dead-letters/{id}",
+    tag = "dead letters",
+    operation_id = "delete_dead_letter",
+    params(("id" = String, Path, description = "`dl_…`")),
+    responses(
+        (status = 204, description = "It is gone"),
+        (status = 401, description = "No key", body = Problem),
+        (status = 403, description = "Not permitted", body = Problem),
+        (status = 404, description = "There is none", body = Problem),
+        (status = 409, description = "It is being replayed, or has just changed", body = Problem),
+        (status = 503, description = "NATS is away", body = Problem),
+    )
+)]
+pub async fn delete_letter(
+    State(app): State<App>,
+    caller: Identity,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Problem> {
+    let letter = letter_of(&app, &caller, &id).await?;
+    if letter.value.state == LetterState::Replaying {
+        let detail = "it is being replayed; when that has ended it can be deleted";
+        return Err(Problem::conflict("replay-in-progress", detail));
+    }
+    app.store.letters().delete(letter.sequence).await?;
+    // Only the letter that was looked at is deleted; one that changed meanwhile is a new message.
+    if app.store.letters().last(&letter.subject).await?.is_some() {
+        let detail = "it has been changed meanwhile; read it again";
+        return Err(Problem::conflict("conflict", detail));
+    }
+    tracing::info!(caller = caller.name(), letter = %letter.value.id, "dead letter deleted");
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Which letters to throw away.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Purge {
+    /// At least one field.
+    filter: FilterBody,
+    /// Only count. True where nothing is said: a purge cannot be taken back.
+    #[serde(default = "yes")]
+    #[schema(default = true)]
+    dry_run: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What a purge came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Purged {
+    /// Letters that match and wait for an operator.
+    matched: u64,
+    /// Letters thrown away; 0 in a dry run.
+    purged: u64,
+    /// Letters that match and are being replayed: they stay.
+    skipped: u64,
+    /// Whether this only counted.
+    dry_run: bool,
+}
+
+/// Throws away every dead letter that matches, or counts them: `dry_run` is true unless the
+/// request says false.
+#[utoipa::path(
+    post,
+    path = "/v1/dead-letters/purge",
+    tag = "dead letters",
+    operation_id = "purge_dead_letters",
+    request_body = Purge,
+    responses(
+        (status = 200, description = "What it came to", body = Purged),
+        (status = 400, description = "No JSON", body = Problem),
+        (status = 401, description = "No key", body = Problem),
+        (status = 403, description = "Not permitted", body = Problem),
+        (status = 404, description = "Another tenant", body = Problem),
+        (status = 422, description = "An empty filter, or a field is wrong", body = Problem),
+        (status = 503, description = "NATS is away; a part may be purged", body = Problem),
+    )
+)]
+pub async fn purge_letters(
+    State(app): State<App>,
+    caller: Identity,
+    Json(purge): Json<Purge>,
+) -> Result<axum::Json<Purged>, Problem> {
+    require_some(&purge.filter)?;
+    let filter = filter_of(&caller, purge.filter, bad_filter)?;
+    let (store, dry_run) = (app.store.clone(), purge.dry_run);
+    let purged = app
+        .complete(async move { walk(&store, &filter, dry_run).await })
+        .await?;
+    let (count, caller) = (purged.purged, caller.name());
+    tracing::info!(caller, purged = count, dry_run, "dead letters purged");
+    Ok(axum::Json(purged))
+}
+
+async fn walk(store: &Store, filter: &LetterFilter, dry_run: bool) -> Result<Purged, Problem> {
+    let mut purged = Purged {
+        dry_run,
+        ..Purged::default()
+    };
+    let mut upwards = Upwards::all(store.letters(), &store.subject(filter)).await?;
+    while let Some(batch) = upwards.batch().await? {
+        let dead = count(&mut purged, filter, batch);
+        if dry_run {
+            continue;
+        }
+        let count = dead.len() as u64;
+        futures_util::stream::iter(dead)
+            .map(|sequence| store.letters().delete(sequence))
+            .buffer_unordered(CONCURRENCY)
+            .try_collect::<Vec<()>>()
+            .await?;
+        purged.purged += count;
+    }
+    Ok(purged)
+}
+
+/// Counts a batch, and returns the sequences of what may be thrown away.
+fn count(purged: &mut Purged, filter: &LetterFilter, batch: Vec<Logged<DeadLetter>>) -> Vec<u64> {
+    let matching = batch.into_iter().filter(|l| filter.matches(&l.value));
+    let mut dead = Vec::new();
+    for letter in matching {
+        match letter.value.state {
+            LetterState::Dead => dead.push(letter.sequence),
+            LetterState::Replaying => purged.skipped += 1,
+            LetterState::Delivered => {}
+        }
+    }
+    purged.matched += dead.len() as u64;
+    dead
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_purge_only_counts_unless_it_is_told_otherwise() {
+        let purge = |text: &str| serde_json::from_str::<Purge>(text).unwrap().dry_run;
+        assert!(purge(r#"{"filter":{"tenant":"acme"}}"#));
+        assert!(!purge(r#"{"filter":{"tenant":"acme"},"dry_run":false}"#));
+    }
+}

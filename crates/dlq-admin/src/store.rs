@@ -1,0 +1,212 @@
+//! What this service reads and writes: the letters, the attempts, and three buckets.
+
+use crate::filter::LetterFilter;
+use crate::jobs::step::JobDesk;
+use crate::replay::{Desk, Published};
+use crate::scan::Upwards;
+use posthorn_broker::{
+    Broker, BrokerError, BucketName, LogPage, LogReader, Logged, Patience, StreamName, Versioned,
+    Waiting, Watched, Wire,
+};
+use posthorn_delivery::{
+    Attempt, BreakerState, DeadLetter, Delivery, Endpoint, EndpointId, LetterId, MessageId,
+    ReplayJob, Tenant,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// How long a request waits for the broker in one step.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// Handles on all of it; clones are the same.
+#[derive(Clone)]
+pub struct Store {
+    broker: Broker,
+    letters: Arc<LogReader<DeadLetter>>,
+    attempts: Arc<LogReader<Attempt>>,
+    endpoints: Watched<Endpoint>,
+    breakers: Watched<BreakerState>,
+    jobs: Watched<ReplayJob>,
+}
+
+impl Store {
+    /// Opens everything; the watches run until `stop`.
+    ///
+    /// # Errors
+    /// When the broker does not answer.
+    pub async fn open(broker: Broker, stop: &CancellationToken) -> Result<Store, BrokerError> {
+        let endpoints = broker.bucket(BucketName::Endpoints).await?;
+        let breakers = broker.bucket(BucketName::Breakers).await?;
+        let jobs = broker.bucket(BucketName::Replays).await?;
+        Ok(Store {
+            letters: Arc::new(broker.log(StreamName::Dlq).await?),
+            attempts: Arc::new(broker.log(StreamName::Attempts).await?),
+            endpoints: Watched::start(endpoints, stop.clone()),
+            breakers: Watched::start(breakers, stop.clone()),
+            jobs: Watched::start(jobs, stop.clone()),
+            broker,
+        })
+    }
+
+    /// The connection.
+    #[must_use]
+    pub fn broker(&self) -> &Broker {
+        &self.broker
+    }
+
+    /// The stream of letters.
+    #[must_use]
+    pub fn letters(&self) -> &LogReader<DeadLetter> {
+        &self.letters
+    }
+
+    /// The stream of attempts.
+    #[must_use]
+    pub fn attempts(&self) -> &LogReader<Attempt> {
+        &self.attempts
+    }
+
+    /// All breakers that have a state.
+    #[must_use]
+    pub fn breakers(&self) -> &Watched<BreakerState> {
+        &self.breakers
+    }
+
+    /// All replay jobs.
+    #[must_use]
+    pub fn jobs(&self) -> &Watched<ReplayJob> {
+        &self.jobs
+    }
+
+    /// The subject that holds every letter of a filter.
+    #[must_use]
+    pub fn subject(&self, filter: &LetterFilter) -> String {
+        let (tenant, endpoint) = filter.tokens();
+        self.broker.names().letters(tenant, endpoint)
+    }
+
+    /// The letter with an id, among those of a tenant where one is given.
+    ///
+    /// # Errors
+    /// When the broker fails.
+    pub async fn find_letter(
+        &self,
+        tenant: Option<&Tenant>,
+        id: &LetterId,
+    ) -> Result<Option<Logged<DeadLetter>>, BrokerError> {
+        let tenant = tenant.map_or("*", Tenant::as_str);
+        let subject = self.broker.names().letter_by_id(tenant, id);
+        self.letters.last(&subject).await
+    }
+
+    /// How many letters match and wait for an operator, and the last sequence looked at.
+    ///
+    /// # Errors
+    /// When the broker fails.
+    pub async fn count_dead(&self, filter: &LetterFilter) -> Result<(u64, u64), BrokerError> {
+        let mut upwards = Upwards::all(&self.letters, &self.subject(filter)).await?;
+        let mut count = 0;
+        while let Some(batch) = upwards.batch().await? {
+            let dead = |letter: &&Logged<DeadLetter>| filter.matches_dead(&letter.value);
+            count += batch.iter().filter(dead).count() as u64;
+        }
+        Ok((count, upwards.upper()))
+    }
+
+    /// Waits until the endpoints are those of this moment: one that was deleted a moment ago
+    /// must not be sent to, one that was created must be found.
+    ///
+    /// # Errors
+    /// When the broker does not answer in time.
+    pub async fn endpoints_now(&self) -> Result<(), BrokerError> {
+        caught_up(&self.endpoints).await
+    }
+
+    /// An endpoint of any tenant, by its id.
+    #[must_use]
+    pub fn endpoint(&self, id: &EndpointId) -> Option<Arc<Versioned<Endpoint>>> {
+        let all = self.endpoints.all().into_iter();
+        all.map(|(_, endpoint)| endpoint)
+            .find(|endpoint| endpoint.value.id == *id)
+    }
+
+    /// All endpoints.
+    #[must_use]
+    pub fn all_endpoints(&self) -> Vec<Arc<Versioned<Endpoint>>> {
+        let all = self.endpoints.all().into_iter();
+        all.map(|(_, endpoint)| endpoint).collect()
+    }
+}
+
+/// Waits until a watch holds what was written before the call, within the patience of a
+/// request.
+///
+/// # Errors
+/// When the broker does not answer in time.
+pub async fn caught_up<T: Wire + Send + Sync + 'static>(
+    watched: &Watched<T>,
+) -> Result<(), BrokerError> {
+    let caught = tokio::time::timeout(PATIENCE, watched.catch_up()).await;
+    caught.map_err(|_| BrokerError::TimedOut)?.map(|_| ())
+}
+
+impl Desk for Store {
+    fn max_age(&self, letter: &DeadLetter) -> Option<Duration> {
+        let key = format!("{}.{}", letter.tenant, letter.endpoint_id.as_ref()?);
+        let endpoint = self.endpoints.get(&key)?;
+        Some(endpoint.value.retry.max_age())
+    }
+
+    async fn publish(&self, delivery: Delivery) -> Result<Published, BrokerError> {
+        let now = posthorn_wiring::now();
+        let waiting = Waiting::Delivery(Box::new(delivery));
+        let stored = self
+            .broker
+            .publish_waiting(&waiting, Broker::near(), now, Patience::CALLER)
+            .await?;
+        Ok(Published {
+            by_another: stored.duplicate && !stored.ambiguous,
+        })
+    }
+
+    async fn mark(
+        &self,
+        letter: &DeadLetter,
+        id: &MessageId,
+        expected: u64,
+    ) -> Result<(), BrokerError> {
+        let writing = self
+            .broker
+            .publish_letter(letter, id.as_str(), Some(expected));
+        let written = tokio::time::timeout(PATIENCE, writing).await;
+        written.map_err(|_| BrokerError::TimedOut)?.map(|_| ())
+    }
+
+    async fn letter(&self, of: &DeadLetter) -> Result<Option<Logged<DeadLetter>>, BrokerError> {
+        let endpoint = of.endpoint_id.as_ref();
+        let subject = self.broker.names().letter(&of.tenant, endpoint, &of.id);
+        self.letters.last(&subject).await
+    }
+}
+
+impl JobDesk for Store {
+    async fn read(
+        &self,
+        filter: &LetterFilter,
+        from: u64,
+        max: usize,
+    ) -> Result<LogPage<DeadLetter>, BrokerError> {
+        self.letters.read(&self.subject(filter), from, max).await
+    }
+
+    async fn load(&self, id: &str) -> Result<Option<Versioned<ReplayJob>>, BrokerError> {
+        self.jobs.bucket().get(id).await
+    }
+
+    async fn save(&self, job: &ReplayJob, revision: u64) -> Result<u64, BrokerError> {
+        let revision = self.jobs.bucket().swap(&job.id, job, revision).await?;
+        self.jobs.learn(&job.id, job.clone(), revision);
+        Ok(revision)
+    }
+}

@@ -1,0 +1,142 @@
+//! A stream backwards: newest first, in windows of sequences.
+//!
+//! The broker reads forwards only. To show the newest first, a reader asks for the window of
+//! sequences below the last, shows it backwards and goes on below it. Where matches are rare
+//! the window doubles, so the one letter among ten million messages is found in some twenty
+//! requests; where they are dense it shrinks until one answer holds all of it.
+
+use std::ops::RangeInclusive;
+
+/// How many messages one request brings. With payloads of 256 KiB that is 64 MiB.
+pub const BATCH: usize = 256;
+
+/// A walk from a sequence downwards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Walk {
+    /// The highest sequence not yet seen; below `first` when there is none.
+    high: u64,
+    first: u64,
+    width: u64,
+}
+
+const NARROWEST: u64 = BATCH as u64;
+
+impl Walk {
+    /// A walk over the sequences `first..below`; `first` is at least 1.
+    #[must_use]
+    pub fn new(first: u64, below: u64) -> Walk {
+        Walk {
+            high: below.saturating_sub(1),
+            first: first.max(1),
+            width: NARROWEST,
+        }
+    }
+
+    /// The window to read next; `None` at the end.
+    #[must_use]
+    pub fn window(&self) -> Option<RangeInclusive<u64>> {
+        (self.high >= self.first).then(|| {
+            let low = self.high.saturating_sub(self.width - 1).max(self.first);
+            low..=self.high
+        })
+    }
+
+    /// Takes the answer to [`Walk::window`], which was asked for [`BATCH`] messages from the
+    /// window's beginning: ascending, and possibly going on beyond its end. Returns the
+    /// messages of the window in descending order, or `None` when the answer did not reach
+    /// the window's end; then a narrower window comes next.
+    pub fn answered<M>(
+        &mut self,
+        mut answer: Vec<M>,
+        sequence: impl Fn(&M) -> u64,
+    ) -> Option<Vec<M>> {
+        let full = answer.len() >= BATCH;
+        let short = answer.last().is_none_or(|last| sequence(last) < self.high);
+        if full && short {
+            self.width = (self.width / 4).max(NARROWEST);
+            return None;
+        }
+        answer.retain(|message| sequence(message) <= self.high);
+        let low = self.window().map_or(self.first, |window| *window.start());
+        self.high = low.saturating_sub(1);
+        if answer.len() < BATCH / 4 {
+            self.width = self.width.saturating_mul(2);
+        }
+        answer.reverse();
+        Some(answer)
+    }
+
+    /// Where another walk goes on: below this.
+    #[must_use]
+    pub fn below(&self) -> u64 {
+        self.high.saturating_add(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// What the broker answers: up to a batch from `from` on, ascending.
+    fn read(stream: &BTreeSet<u64>, from: u64) -> Vec<u64> {
+        stream.range(from..).take(BATCH).copied().collect()
+    }
+
+    fn walk(stream: &BTreeSet<u64>, first: u64, below: u64) -> (Vec<u64>, usize) {
+        let mut walk = Walk::new(first, below);
+        let (mut seen, mut requests) = (Vec::new(), 0);
+        while let Some(window) = walk.window() {
+            requests += 1;
+            assert!(requests < 10_000, "the walk does not end");
+            let answer = read(stream, *window.start());
+            seen.extend(walk.answered(answer, |s| *s).unwrap_or_default());
+        }
+        (seen, requests)
+    }
+
+    #[test]
+    fn a_rare_match_is_found_in_few_requests() {
+        let stream = BTreeSet::from([5]);
+        let (seen, requests) = walk(&stream, 1, 10_000_001);
+        assert_eq!(seen, [5]);
+        assert!(requests < 25, "{requests} requests");
+    }
+
+    #[test]
+    fn a_dense_stretch_after_a_sparse_one_loses_nothing() {
+        let stream: BTreeSet<u64> = (1..=5_000).chain([1_000_000]).collect();
+        let (seen, requests) = walk(&stream, 1, 1_000_001);
+        let newest_first: Vec<u64> = stream.iter().rev().copied().collect();
+        assert_eq!(seen, newest_first);
+        assert!(requests < 60, "{requests} requests");
+    }
+
+    #[test]
+    fn nothing_is_asked_of_an_empty_stream() {
+        assert_eq!(Walk::new(1, 1).window(), None);
+        assert_eq!(Walk::new(0, 0).window(), None);
+        assert_eq!(Walk::new(9, 5).window(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn every_message_is_seen_once_newest_first(
+            runs in prop::collection::vec((1_u64..400_000, 1_u64..900), 0..12),
+            below in 1_u64..2_000_000,
+            first in 1_u64..50_000,
+        ) {
+            let mut stream = BTreeSet::new();
+            let mut at = 0;
+            for (gap, length) in runs {
+                at += gap;
+                stream.extend(at..at + length);
+                at += length;
+            }
+            let (seen, _) = walk(&stream, first, below);
+            let wanted: Vec<u64> = stream.range(first..below.max(first)).rev().copied().collect();
+            prop_assert_eq!(seen, wanted);
+        }
+    }
+}
