@@ -9,7 +9,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use posthorn_runtime::trace::{Traceparent, link};
 use rand::RngExt;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 /// The header of a request's id.
 pub(crate) const REQUEST_ID: &str = "x-request-id";
@@ -19,6 +19,19 @@ const MAX_ID: usize = 128;
 /// Gives the request an id and a span, and the response the id.
 pub(crate) async fn observe(request: Request, next: Next) -> Response {
     let id = request_id(&request);
+    let span = span_of(&request, &id);
+    let mut response = next.run(request).instrument(span.clone()).await;
+    let status = response.status();
+    span.record("status", status.as_u16());
+    if status.is_server_error() {
+        tracing::warn!(parent: &span, status = status.as_u16(), "request failed");
+    }
+    response.headers_mut().insert(REQUEST_ID, id);
+    response
+}
+
+/// A span that continues the caller's trace.
+fn span_of(request: &Request, id: &HeaderValue) -> Span {
     let route = request.extensions().get::<MatchedPath>();
     let span = tracing::info_span!(
         "request",
@@ -31,16 +44,7 @@ pub(crate) async fn observe(request: Request, next: Next) -> Response {
     if let Some(parent) = parent.and_then(|value| Traceparent::parse(value.to_str().ok()?)) {
         link(&span, &parent);
     }
-    let mut response = next.run(request).instrument(span.clone()).await;
-    let status = response.status();
-    span.record("status", status.as_u16());
-    if status.is_server_error() {
-        tracing::warn!(parent: &span, status = status.as_u16(), "request failed");
-    } else {
-        tracing::debug!(parent: &span, status = status.as_u16(), "request answered");
-    }
-    response.headers_mut().insert(REQUEST_ID, id);
-    response
+    span
 }
 
 /// The caller's own id, where it is one that may be printed, else a new one.

@@ -1,0 +1,206 @@
+//! What this service is told.
+
+use posthorn_egress::{EgressPolicy, parse_cidrs};
+use posthorn_runtime::config::{NatsArgs, ProcessArgs, RetentionArgs, parse_bytes};
+use posthorn_runtime::{SecretString, ServiceConfig};
+use serde::Serialize;
+use std::net::SocketAddr;
+
+/// What the largest payload leaves free in a message of the broker: headers, the envelope of
+/// every later hop, the history of a dead letter.
+pub const HEADROOM: usize = 64 * 1024;
+/// The largest body of a batch, in bytes.
+const MAX_BATCH: usize = 16 * 1024 * 1024;
+/// Items of one batch.
+pub const MAX_ITEMS: usize = 1_000;
+const MIN_PAYLOAD: usize = 1_024;
+
+/// The settings of this service alone.
+#[derive(Clone, Debug, clap::Args, Serialize)]
+#[command(next_help_heading = "Ingest")]
+pub struct Settings {
+    /// Where the API is served.
+    #[arg(
+        long,
+        env = "POSTHORN_LISTEN",
+        default_value = "127.0.0.1:8080",
+        value_name = "ADDRESS"
+    )]
+    pub listen: SocketAddr,
+
+    /// The key that may do everything. Without one nothing starts.
+    #[arg(
+        long,
+        env = "POSTHORN_ADMIN_KEY",
+        hide_env_values = true,
+        value_name = "KEY"
+    )]
+    pub admin_key: Option<SecretString>,
+
+    /// Networks that deliveries may reach although they are private, comma separated.
+    #[arg(
+        long,
+        env = "POSTHORN_EGRESS_ALLOW",
+        default_value = "",
+        value_name = "CIDRS"
+    )]
+    pub egress_allow: String,
+
+    /// Networks that deliveries may never reach, comma separated; wins over what is allowed.
+    #[arg(
+        long,
+        env = "POSTHORN_EGRESS_DENY",
+        default_value = "",
+        value_name = "CIDRS"
+    )]
+    pub egress_deny: String,
+
+    /// The largest payload. A batch may have 1,000 times as much, at most 16 MiB.
+    #[arg(long, env = "POSTHORN_MAX_PAYLOAD", default_value = "256KiB", value_name = "BYTES", value_parser = parse_payload)]
+    pub max_payload: usize,
+}
+
+fn parse_payload(text: &str) -> Result<usize, String> {
+    let bytes = usize::try_from(parse_bytes(text)?).unwrap_or(usize::MAX);
+    if !(MIN_PAYLOAD..=MAX_BATCH).contains(&bytes) {
+        return Err("must be from 1KiB to 16MiB".to_owned());
+    }
+    Ok(bytes)
+}
+
+impl Settings {
+    /// Checks what clap cannot.
+    ///
+    /// # Errors
+    /// With the rule that is broken.
+    pub fn validate(&self) -> Result<(), String> {
+        self.admin_key()?;
+        self.egress().map(|_| ())
+    }
+
+    /// The admin key.
+    ///
+    /// # Errors
+    /// When there is none: an API that anybody may call must not be started by leaving
+    /// something out.
+    pub fn admin_key(&self) -> Result<SecretString, String> {
+        let key = self.admin_key.clone().filter(|key| !key.is_empty());
+        key.ok_or_else(|| "admin-key (POSTHORN_ADMIN_KEY) is needed".to_owned())
+    }
+
+    /// Which addresses an endpoint may have.
+    ///
+    /// # Errors
+    /// With the item that is no network.
+    pub fn egress(&self) -> Result<EgressPolicy, String> {
+        let allow = parse_cidrs(&self.egress_allow).map_err(|e| format!("egress-allow: {e}"))?;
+        let deny = parse_cidrs(&self.egress_deny).map_err(|e| format!("egress-deny: {e}"))?;
+        Ok(EgressPolicy::new(allow, deny))
+    }
+
+    /// The largest payload, in bytes, as the server permits it.
+    ///
+    /// # Errors
+    /// When the server's own limit leaves no room for what is added to it.
+    pub fn max_payload(&self, server_limit: usize) -> Result<usize, String> {
+        let most = server_limit.saturating_sub(HEADROOM);
+        if self.max_payload > most {
+            return Err(format!(
+                "max-payload is {} bytes, and this NATS server takes at most {most} \
+                 (its max_payload less 64 KiB)",
+                self.max_payload
+            ));
+        }
+        Ok(self.max_payload)
+    }
+
+    /// The largest body of a batch, in bytes: 1,000 payloads, at most 16 MiB.
+    #[must_use]
+    pub fn max_batch(&self) -> usize {
+        self.max_payload.saturating_mul(MAX_ITEMS).min(MAX_BATCH)
+    }
+}
+
+/// The whole configuration of the process.
+#[derive(Clone, Debug, clap::Parser, Serialize)]
+#[command(
+    name = "posthorn-ingest",
+    version,
+    about = "Takes events in and manages endpoints"
+)]
+pub struct Config {
+    /// How to reach NATS.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub nats: NatsArgs,
+    /// What is kept, and how long.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub retention: RetentionArgs,
+    /// The process.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub process: ProcessArgs,
+    /// This service.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub settings: Settings,
+}
+
+impl ServiceConfig for Config {
+    fn process(&self) -> &ProcessArgs {
+        &self.process
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        self.nats.validate()?;
+        self.retention.validate()?;
+        self.settings.validate()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn parse(args: &[&str]) -> Result<Config, clap::Error> {
+        Config::try_parse_from(std::iter::once("posthorn-ingest").chain(args.iter().copied()))
+    }
+
+    #[test]
+    fn without_an_admin_key_nothing_starts() {
+        assert!(parse(&["--admin-key="]).unwrap().validate().is_err());
+        assert!(parse(&["--admin-key=k"]).unwrap().validate().is_ok());
+    }
+
+    #[test]
+    fn ssrf_04_a_network_that_cannot_be_read_is_not_ignored() {
+        let config = parse(&["--admin-key=k", "--egress-allow=10.0.0.0/33"]).unwrap();
+        assert!(config.validate().unwrap_err().starts_with("egress-allow"));
+        let config = parse(&["--admin-key=k", "--egress-deny=x"]).unwrap();
+        assert!(config.validate().unwrap_err().starts_with("egress-deny"));
+    }
+
+    #[test]
+    fn js_15_the_payload_leaves_room_in_the_brokers_message() {
+        let settings = parse(&["--max-payload=960KiB"]).unwrap().settings;
+        assert!(settings.max_payload(1024 * 1024).is_ok());
+        assert!(settings.max_payload(1024 * 1024 - 1).is_err());
+        assert_eq!(settings.max_batch(), 16 * 1024 * 1024);
+        assert_eq!(
+            parse(&["--max-payload=1KiB"]).unwrap().settings.max_batch(),
+            1_024_000
+        );
+        for bad in ["0", "1023", "17MiB", "x"] {
+            assert!(parse(&["--max-payload", bad]).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn dlq_06_the_key_is_not_printed() {
+        let config = parse(&["--admin-key=private"]).unwrap();
+        let printed = posthorn_runtime::config::to_toml(&config).unwrap();
+        assert!(!printed.contains("private") && !format!("{config:?}").contains("private"));
+    }
+}

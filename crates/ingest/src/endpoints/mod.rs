@@ -1,0 +1,26 @@
+//! Managing endpoints.
+//!
+//! `document` reads what a caller wrote, `view` writes what is shown, `change` decides what a
+//! call makes of an endpoint, `store` carries it out by compare-and-swap; the rest are the calls.
+
+mod attempts;
+mod calls;
+mod change;
+mod custom_headers;
+mod document;
+mod fields;
+mod merge;
+mod newest;
+mod retry;
+mod secret_calls;
+mod state_calls;
+mod store;
+mod view;
+
+pub(crate) use attempts::{__path_attempts, attempts};
+pub(crate) use calls::{
+    __path_create, __path_delete, __path_list, __path_patch, __path_show, create, delete, list,
+    patch, show,
+};
+pub(crate) use secret_calls::{__path_rotate, __path_show_secret, rotate, show_secret};
+pub(crate) use state_calls::{__path_pause, __path_resume, __path_test, pause, resume, test};

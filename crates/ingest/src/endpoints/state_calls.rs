@@ -1,0 +1,135 @@
+//! Pausing, resuming and trying an endpoint.
+
+use super::change;
+use super::store;
+use super::view::EndpointView;
+use crate::app::App;
+use crate::events::{Accepted, Submission, accept, traceparent};
+use crate::path::{Params, endpoint_id, managed_tenant};
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use posthorn_broker::Patience;
+use posthorn_delivery::{Endpoint, EventType};
+use posthorn_http_api::time::to_rfc3339;
+use posthorn_http_api::{Identity, Problem};
+use posthorn_wiring::now;
+use serde_json::json;
+
+/// What a test event is called.
+const TEST_TYPE: &str = "posthorn.test";
+
+/// Pause an endpoint: its events wait. One that is disabled already stays so for its reason.
+#[utoipa::path(
+    post,
+    path = "/v1/tenants/{tenant}/endpoints/{id}/pause",
+    tag = "Endpoints",
+    params(
+        ("tenant" = String, Path, description = "Whose endpoints they are"),
+        ("id" = String, Path, description = "The endpoint's id"),
+    ),
+    responses(
+        (status = 200, body = EndpointView),
+        (status = 400, body = Problem, content_type = "application/problem+json", description = "The request cannot be read"),
+        (status = 401, body = Problem, content_type = "application/problem+json", description = "No key that is known"),
+        (status = 403, body = Problem, content_type = "application/problem+json", description = "The key has not the scope"),
+        (status = 404, body = Problem, content_type = "application/problem+json", description = "No such endpoint of this tenant"),
+        (status = 409, body = Problem, content_type = "application/problem+json", description = "Others change it at the same time"),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "The broker is away; see Retry-After"),
+    ),
+    security(("key" = []))
+)]
+pub(crate) async fn pause(
+    State(app): State<App>,
+    caller: Identity,
+    Params((tenant, id)): Params<(String, String)>,
+) -> Result<Json<EndpointView>, Problem> {
+    let tenant = managed_tenant(&caller, &tenant)?;
+    let change = |endpoint: &Endpoint| Ok(change::paused(endpoint, now()));
+    let endpoint = store::update(&app, &tenant, &endpoint_id(&id)?, change).await?;
+    Ok(Json(EndpointView::of(&endpoint, now())))
+}
+
+/// Resume an endpoint, whatever it was disabled for.
+#[utoipa::path(
+    post,
+    path = "/v1/tenants/{tenant}/endpoints/{id}/resume",
+    tag = "Endpoints",
+    params(
+        ("tenant" = String, Path, description = "Whose endpoints they are"),
+        ("id" = String, Path, description = "The endpoint's id"),
+    ),
+    responses(
+        (status = 200, body = EndpointView),
+        (status = 400, body = Problem, content_type = "application/problem+json", description = "The request cannot be read"),
+        (status = 401, body = Problem, content_type = "application/problem+json", description = "No key that is known"),
+        (status = 403, body = Problem, content_type = "application/problem+json", description = "The key has not the scope"),
+        (status = 404, body = Problem, content_type = "application/problem+json", description = "No such endpoint of this tenant"),
+        (status = 409, body = Problem, content_type = "application/problem+json", description = "Others change it at the same time"),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "The broker is away; see Retry-After"),
+    ),
+    security(("key" = []))
+)]
+pub(crate) async fn resume(
+    State(app): State<App>,
+    caller: Identity,
+    Params((tenant, id)): Params<(String, String)>,
+) -> Result<Json<EndpointView>, Problem> {
+    let tenant = managed_tenant(&caller, &tenant)?;
+    let change = |endpoint: &Endpoint| Ok(change::resumed(endpoint, now()));
+    let endpoint = store::update(&app, &tenant, &endpoint_id(&id)?, change).await?;
+    Ok(Json(EndpointView::of(&endpoint, now())))
+}
+
+/// Send an endpoint a test event, `posthorn.test`, whatever it subscribed to.
+#[utoipa::path(
+    post,
+    path = "/v1/tenants/{tenant}/endpoints/{id}/test",
+    tag = "Endpoints",
+    params(
+        ("tenant" = String, Path, description = "Whose endpoints they are"),
+        ("id" = String, Path, description = "The endpoint's id"),
+    ),
+    responses(
+        (status = 202, body = Accepted, description = "Stored; its attempts are in the endpoint's"),
+        (status = 400, body = Problem, content_type = "application/problem+json", description = "The request cannot be read"),
+        (status = 401, body = Problem, content_type = "application/problem+json", description = "No key that is known"),
+        (status = 403, body = Problem, content_type = "application/problem+json", description = "The key has not the scope"),
+        (status = 404, body = Problem, content_type = "application/problem+json", description = "No such endpoint of this tenant"),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "The broker is away; see Retry-After"),
+    ),
+    security(("key" = []))
+)]
+pub(crate) async fn test(
+    State(app): State<App>,
+    caller: Identity,
+    Params((tenant, id)): Params<(String, String)>,
+    headers: HeaderMap,
+) -> Result<(StatusCode, Json<Accepted>), Problem> {
+    let tenant = managed_tenant(&caller, &tenant)?;
+    let id = endpoint_id(&id)?;
+    store::load(&app, &tenant, &id).await?;
+    let event_type = EventType::parse(TEST_TYPE).map_err(|_| Problem::internal())?;
+    let payload = json!({
+        "type": TEST_TYPE,
+        "timestamp": to_rfc3339(now()),
+        "data": {"endpoint_id": id.as_str()},
+    });
+    let submission = Submission {
+        tenant,
+        event_type,
+        key: None,
+        content_type: "application/json".to_owned(),
+        headers: Vec::new(),
+        parent: traceparent(&headers),
+        deliver_at: None,
+        only_endpoint: Some(id),
+        payload: payload.to_string().into(),
+    };
+    let event = accept(&app, submission, Patience::CALLER).await?;
+    let answer = Accepted {
+        id: event.id.to_string(),
+        duplicate: event.duplicate,
+    };
+    Ok((StatusCode::ACCEPTED, Json(answer)))
+}

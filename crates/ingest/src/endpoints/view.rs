@@ -1,0 +1,142 @@
+//! An endpoint as it is shown. No secret is in it.
+
+use super::document::{MAX_BACKLOG, ORDERING};
+use super::retry::RetryView;
+use posthorn_delivery::endpoint::StoredSecret;
+use posthorn_delivery::{BreakerPolicy, Endpoint, UnixMillis};
+use posthorn_http_api::time::{as_duration, as_rfc3339, as_rfc3339_option};
+use posthorn_signing::KeyPair;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use utoipa::ToSchema;
+
+/// An endpoint.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Endpoint)]
+pub(crate) struct EndpointView {
+    /// Its id.
+    #[schema(example = "ep_018f2c4e0a5b7cc3b1d2a3f4e5a6b7c8")]
+    pub id: String,
+    /// Whose it is.
+    #[schema(example = "acme")]
+    pub tenant: String,
+    /// Where deliveries are sent.
+    #[schema(example = "https://example.com/hooks")]
+    pub url: String,
+    /// Which types it gets: NATS wildcards, `*` one token and `>` the rest.
+    pub event_types: Vec<String>,
+    /// For people.
+    pub description: String,
+    /// Sent with every request.
+    pub headers: BTreeMap<String, String>,
+    /// `v1`, `v1a`, `hub`, `svix`.
+    pub signatures: Vec<String>,
+    /// Ed25519 keys to verify `v1a` with, newest first.
+    pub public_keys: Vec<String>,
+    /// Whether it gets its deliveries now.
+    pub enabled: bool,
+    /// Why not: `paused`, `breaker` or `gone`.
+    pub disabled_reason: Option<String>,
+    /// Since when not.
+    #[serde(serialize_with = "as_rfc3339_option")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub disabled_since: Option<UnixMillis>,
+    /// How deliveries are ordered: `none`.
+    pub ordering: &'static str,
+    /// When and how often to try again.
+    pub retry: RetryView,
+    /// Bound of one whole exchange.
+    #[serde(serialize_with = "as_duration")]
+    #[schema(value_type = String, example = "15s")]
+    pub timeout: Duration,
+    /// Not available in this version: null.
+    #[schema(value_type = Option<Object>)]
+    pub rate_limit: Option<()>,
+    /// Requests in flight at a time.
+    pub max_in_flight: u32,
+    /// Deliveries that may wait for it.
+    pub max_backlog: u64,
+    /// When to stop trying for a while; null is never.
+    pub breaker: Option<BreakerView>,
+    /// When it was created.
+    #[serde(serialize_with = "as_rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: UnixMillis,
+    /// When it was changed last.
+    #[serde(serialize_with = "as_rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: UnixMillis,
+}
+
+/// A circuit breaker's policy.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Breaker)]
+pub(crate) struct BreakerView {
+    /// Consecutive failures that open it, 1 to 1000.
+    #[schema(example = 5)]
+    pub failure_threshold: u32,
+    /// The first cooldown; each failed probe doubles it.
+    #[serde(serialize_with = "as_duration")]
+    #[schema(value_type = String, example = "30s")]
+    pub cooldown: Duration,
+    /// The longest cooldown, at most 24h.
+    #[serde(serialize_with = "as_duration")]
+    #[schema(value_type = String, example = "15m")]
+    pub max_cooldown: Duration,
+}
+
+impl From<BreakerPolicy> for BreakerView {
+    fn from(policy: BreakerPolicy) -> BreakerView {
+        BreakerView {
+            failure_threshold: policy.failure_threshold(),
+            cooldown: policy.cooldown(),
+            max_cooldown: policy.max_cooldown(),
+        }
+    }
+}
+
+impl EndpointView {
+    /// Of an endpoint, as it stands at `now`.
+    pub(crate) fn of(endpoint: &Endpoint, now: UnixMillis) -> EndpointView {
+        let headers = endpoint.headers.iter();
+        EndpointView {
+            id: endpoint.id.to_string(),
+            tenant: endpoint.tenant.to_string(),
+            url: endpoint.url.reveal().to_owned(),
+            event_types: endpoint
+                .event_types
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+            description: endpoint.description.clone(),
+            headers: headers
+                .map(|(name, value)| (name.clone(), value.reveal().to_owned()))
+                .collect(),
+            signatures: endpoint.signatures.clone(),
+            public_keys: public_keys(&endpoint.key_pairs, now),
+            enabled: endpoint.disabled.is_none(),
+            disabled_reason: endpoint
+                .disabled
+                .map(|(reason, _)| reason.as_str().to_owned()),
+            disabled_since: endpoint.disabled.map(|(_, since)| since),
+            ordering: ORDERING,
+            retry: RetryView::of(&endpoint.retry),
+            timeout: endpoint.timeout,
+            rate_limit: None,
+            max_in_flight: endpoint.max_in_flight,
+            max_backlog: MAX_BACKLOG,
+            breaker: endpoint.breaker.map(BreakerView::from),
+            created_at: endpoint.created_at,
+            updated_at: endpoint.updated_at,
+        }
+    }
+}
+
+/// The public halves of the pairs that sign at `now`, newest first.
+pub(crate) fn public_keys(pairs: &[StoredSecret], now: UnixMillis) -> Vec<String> {
+    let live = pairs.iter().filter(|pair| pair.is_live(now));
+    live.filter_map(|pair| KeyPair::parse(pair.text.reveal()).ok())
+        .map(|pair| pair.public().to_string())
+        .collect()
+}
