@@ -5,3 +5,5 @@
 mod breaker;
 #[path = "pipeline/flow.rs"]
 mod flow;
+#[path = "pipeline/retry.rs"]
+mod retry;
