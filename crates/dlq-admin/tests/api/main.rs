@@ -1,0 +1,11 @@
+//! The operator's API on a real nats-server: letters are written as dispatchers write them,
+//! requests go through the whole router, and what is on the streams afterwards is looked at.
+
+#![allow(clippy::unwrap_used)]
+
+mod breakers;
+mod jobs;
+mod letters;
+mod lookup;
+mod room;
+mod surface;
