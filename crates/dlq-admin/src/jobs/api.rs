@@ -2,8 +2,9 @@
 
 use super::law::{Action, Ended, act};
 use super::step::JobDesk;
+use super::view::{DryRun, JobView, NewJob};
 use crate::app::{App, bad_filter, filter_of, require_some, tenant_of};
-use crate::filter::{FilterBody, LetterFilter};
+use crate::filter::LetterFilter;
 use crate::store::caught_up;
 use axum::Json;
 use axum::extract::{Path, State};
@@ -11,83 +12,15 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use posthorn_broker::{BrokerError, Versioned};
 use posthorn_delivery::{ReplayJob, ReplayState, Tenant, UnixMillis};
-use posthorn_http_api::time::to_rfc3339;
 use posthorn_http_api::{Identity, List, Paging, Problem, Query};
 use rand::RngExt;
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use serde::Deserialize;
+use utoipa::IntoParams;
 
-/// Letters a second where nothing is said.
-const DEFAULT_RATE: u32 = 50;
 /// The most letters a second.
 const MAX_RATE: u32 = 10_000;
 /// How often an action is tried against a worker that reports at the same time.
 const TRIES: u32 = 20;
-
-/// A request to replay every dead letter that matches, once.
-#[derive(Clone, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewJob {
-    /// At least one field.
-    filter: FilterBody,
-    /// Letters a second, 1 to 10,000.
-    #[serde(default = "default_rate")]
-    #[schema(default = 50, minimum = 1, maximum = 10000)]
-    rate_per_second: u32,
-    /// Only count.
-    #[serde(default)]
-    dry_run: bool,
-}
-
-fn default_rate() -> u32 {
-    DEFAULT_RATE
-}
-
-/// A replay job and how far it has come.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct JobView {
-    /// `rpl_…`.
-    id: String,
-    /// What it replays, as it was asked for.
-    filter: FilterBody,
-    rate_per_second: u32,
-    /// `running`, `paused`, `cancelled` or `completed`.
-    state: &'static str,
-    /// Letters that matched when it was asked for.
-    matched: u64,
-    /// Letters sent so far.
-    replayed: u64,
-    /// Letters that could not be sent: purged or replayed by somebody else meanwhile, their
-    /// endpoint deleted, or never a delivery.
-    skipped: u64,
-    created_at: String,
-    updated_at: String,
-}
-
-impl From<&ReplayJob> for JobView {
-    fn from(job: &ReplayJob) -> JobView {
-        JobView {
-            id: job.id.clone(),
-            filter: serde_json::from_str(&job.filter).unwrap_or_default(),
-            rate_per_second: job.rate_per_second,
-            state: job.state.as_str(),
-            matched: job.matched,
-            replayed: job.replayed,
-            skipped: job.skipped,
-            created_at: to_rfc3339(job.created_at),
-            updated_at: to_rfc3339(job.updated_at),
-        }
-    }
-}
-
-/// What a job would replay.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct DryRun {
-    /// Letters that match and wait for an operator.
-    matched: u64,
-    /// Always true.
-    dry_run: bool,
-}
 
 /// Starts a job that replays every dead letter that matches now, once each, at a rate; with
 /// `dry_run` only counts them. Letters that die later are not part of it.

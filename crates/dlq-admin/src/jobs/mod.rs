@@ -3,4 +3,5 @@
 pub mod api;
 pub mod law;
 pub mod step;
+pub mod view;
 pub mod worker;

@@ -7,5 +7,6 @@ mod breakers;
 mod jobs;
 mod letters;
 mod lookup;
+mod process;
 mod room;
 mod surface;

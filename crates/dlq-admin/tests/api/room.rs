@@ -30,7 +30,7 @@ use tempfile::TempDir;
 use tower::ServiceExt;
 
 pub const KEY: &str = "operator-key-for-tests";
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 pub struct Room {
     pub broker: Broker,
@@ -81,6 +81,10 @@ impl Room {
             shutdown,
             server,
         }
+    }
+
+    pub fn nats_url(&self) -> String {
+        self.server.0.client_url().to_owned()
     }
 
     /// Lets this copy work on replay jobs.
