@@ -68,6 +68,7 @@ async fn whatever_goes_wrong_is_a_problem() {
     }
     let ok = exchange(&server, &head("GET", "/here")).await;
     assert!(ok.starts_with("http/1.1 200"), "{ok}");
+    assert!(ok.contains("cache-control: no-store"), "{ok}");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 
 use axum::extract::{MatchedPath, Request};
 use axum::http::HeaderValue;
+use axum::http::header::CACHE_CONTROL;
 use axum::middleware::Next;
 use axum::response::Response;
 use posthorn_runtime::trace::{Traceparent, link};
@@ -26,7 +27,11 @@ pub(crate) async fn observe(request: Request, next: Next) -> Response {
     if status.is_server_error() {
         tracing::warn!(parent: &span, status = status.as_u16(), "request failed");
     }
-    response.headers_mut().insert(REQUEST_ID, id);
+    let headers = response.headers_mut();
+    headers.insert(REQUEST_ID, id);
+    // Answers hold secrets and state: no cache keeps one unless its handler says that it may.
+    let no_store = || HeaderValue::from_static("no-store");
+    headers.entry(CACHE_CONTROL).or_insert_with(no_store);
     response
 }
 

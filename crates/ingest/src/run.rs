@@ -12,6 +12,7 @@ use posthorn_runtime::{ExitError, ops};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 /// Where probes find this service when nothing is said.
 const OPS_LISTEN: SocketAddr =
@@ -38,7 +39,10 @@ pub async fn serve(settings: Settings, deps: Deps, shutdown: Shutdown) -> Result
     let nats = deps.readiness.component_with_heartbeat("nats", MAX_SILENCE);
     let watch = posthorn_wiring::watch_connection(deps.broker.clone(), nats, shutdown.clone());
     shutdown.spawn(watch);
-    let app = App::open(&settings, deps.broker.clone(), shutdown.token()).await?;
+    // The watch of the endpoints outlives the trigger: what is in flight may still ask it.
+    let stop = CancellationToken::new();
+    let _stopped_at_the_end = stop.clone().drop_guard();
+    let app = App::open(&settings, deps.broker.clone(), stop).await?;
     if let Ok(address) = deps.listener.local_addr() {
         tracing::info!(%address, "serving the API");
     }
