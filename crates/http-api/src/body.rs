@@ -131,7 +131,11 @@ fn json_problem(path: &str, error: &serde_json::Error) -> Problem {
         Some(name) => format!("{path}.{name}"),
         None => path.to_owned(),
     };
-    Problem::unprocessable("invalid", field, text)
+    let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", text);
+    if field.is_empty() {
+        return problem;
+    }
+    problem.about(field)
 }
 
 /// The library's text shows the string it did not like, which may be a secret.
@@ -172,6 +176,7 @@ mod tests {
             (r#"{"inner":{"nummer":1}}"#, Some("inner.nummer"), 422),
             (r#"{"inner":{}}"#, Some("inner.number"), 422),
             (r#"{"inner":{"number":"x"}}"#, Some("inner.number"), 422),
+            ("7", None, 422),
             (r#"{"inner":{"number":1}"#, None, 400),
             (r#"{"inner":null} x"#, None, 400),
             ("", None, 400),
