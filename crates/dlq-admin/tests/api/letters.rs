@@ -3,8 +3,13 @@
 use crate::room::{Room, attempt, endpoint, letter};
 use axum::http::{Method, StatusCode};
 use bytes::Bytes;
+use posthorn_broker::BrokerError;
 use posthorn_delivery::attempt::AttemptResult;
-use posthorn_delivery::{AttemptSummary, DeadLetter, Failure, LetterState, Reason, UnixMillis};
+use posthorn_delivery::{
+    AttemptSummary, DeadLetter, Failure, LetterState, MessageId, Reason, UnixMillis,
+};
+use posthorn_dlq_admin::replay::Desk;
+use posthorn_dlq_admin::store::Store;
 use serde_json::Value;
 use std::collections::HashSet;
 
@@ -250,6 +255,32 @@ async fn dlq_02_a_delivery_that_succeeds_takes_its_letter_off_the_list() {
     let (status, problem) = room.post(&replay_path(&one), "").await;
     assert_eq!(status, StatusCode::CONFLICT);
     assert_eq!(problem["type"], "urn:posthorn:problem:not-dead");
+}
+
+#[tokio::test]
+async fn dlq_02_a_mark_never_writes_over_what_came_meanwhile() {
+    let room = Room::open().await;
+    let store = Store::open(room.broker.clone(), &room.shutdown.token())
+        .await
+        .unwrap();
+    let one = letter("acme", 1, 7);
+    let read_at = room.write(&one).await;
+    let mut delivered = one.clone();
+    delivered.state = LetterState::Delivered;
+    let written = room.write(&delivered).await;
+    let mut marked = one.clone();
+    marked.state = LetterState::Replaying;
+    let id = MessageId::of("test-mark", &[]);
+    let refused = store.mark(&marked, &id, read_at).await;
+    assert!(matches!(refused, Err(BrokerError::Conflict)), "{refused:?}");
+    let now = room.letter(&one.id).await.unwrap();
+    assert_eq!(
+        (now.sequence, now.value.state),
+        (written, LetterState::Delivered)
+    );
+    store.mark(&marked, &id, written).await.unwrap();
+    let now = room.letter(&one.id).await.unwrap();
+    assert_eq!(now.value.state, LetterState::Replaying);
 }
 
 #[tokio::test]
