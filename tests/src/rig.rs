@@ -20,10 +20,10 @@ use std::time::Duration;
 pub const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 /// Services in this process.
-#[derive(Debug)]
 pub struct Rig {
     /// The broker's process.
     pub nats: TestNats,
+    broker: Broker,
     shutdowns: Vec<Shutdown>,
 }
 
@@ -35,19 +35,19 @@ impl Rig {
     pub async fn start() -> Result<Rig> {
         posthorn_runtime::tls::install_crypto_provider();
         posthorn_runtime::metrics::install();
+        let nats = TestNats::start().await?;
+        let broker = connect(&nats).await?;
         Ok(Rig {
-            nats: TestNats::start().await?,
+            nats,
+            broker,
             shutdowns: Vec::new(),
         })
     }
 
-    /// A connection of the test's own.
-    ///
-    /// # Errors
-    /// When the server does not answer.
-    pub async fn broker(&self) -> Result<Broker> {
-        let settings = ConnectSettings::plain(self.nats.url(), "rig");
-        Ok(Broker::connect(&settings, Topology::new("posthorn")).await?)
+    /// The test's own connection.
+    #[must_use]
+    pub fn broker(&self) -> Broker {
+        self.broker.clone()
     }
 
     /// Starts a scheduler.
@@ -56,7 +56,7 @@ impl Rig {
     /// When the server does not answer.
     pub async fn scheduler(&mut self, settings: posthorn_scheduler::Settings) -> Result<Shutdown> {
         let deps = posthorn_scheduler::Deps {
-            broker: self.broker().await?,
+            broker: connect(&self.nats).await?,
             readiness: Readiness::new(),
         };
         let shutdown = self.shutdown();
@@ -80,7 +80,7 @@ impl Rig {
             ..settings
         };
         let deps = posthorn_dispatcher::Deps {
-            broker: self.broker().await?,
+            broker: connect(&self.nats).await?,
             readiness: Readiness::new(),
             drain_timeout: Duration::from_secs(10),
         };
@@ -114,8 +114,7 @@ impl Rig {
     /// When the server does not answer.
     pub async fn put(&self, endpoint: &Endpoint) -> Result<()> {
         let bucket = self
-            .broker()
-            .await?
+            .broker
             .bucket::<Endpoint>(BucketName::Endpoints)
             .await?;
         bucket.put(&key(endpoint), endpoint).await?;
@@ -128,8 +127,7 @@ impl Rig {
     /// When the server does not answer.
     pub async fn remove(&self, endpoint: &Endpoint) -> Result<()> {
         let bucket = self
-            .broker()
-            .await?
+            .broker
             .bucket::<Endpoint>(BucketName::Endpoints)
             .await?;
         bucket.remove(&key(endpoint)).await?;
@@ -160,6 +158,11 @@ impl Drop for Rig {
     fn drop(&mut self) {
         self.shutdowns.iter().for_each(Shutdown::trigger);
     }
+}
+
+async fn connect(nats: &TestNats) -> Result<Broker> {
+    let settings = ConnectSettings::plain(nats.url(), "rig");
+    Ok(Broker::connect(&settings, Topology::new("posthorn")).await?)
 }
 
 fn key(endpoint: &Endpoint) -> String {

@@ -35,7 +35,7 @@ async fn a_healthy_delivery_makes_no_key_value_operation_and_one_history_write()
     let before = kv_operations();
     rig.publish("healthy", "a", 500).await.unwrap();
     receiver.wait_for(501, SOON).await.unwrap();
-    let broker = rig.broker().await.unwrap();
+    let broker = rig.broker();
     let settled = || async {
         broker
             .stream_messages(StreamName::Deliveries)

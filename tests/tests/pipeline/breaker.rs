@@ -25,13 +25,7 @@ async fn three_dispatchers() -> Rig {
 }
 
 async fn state(rig: &Rig, endpoint: &posthorn_delivery::Endpoint) -> BreakerState {
-    let bucket = rig
-        .broker()
-        .await
-        .unwrap()
-        .bucket(BucketName::Breakers)
-        .await
-        .unwrap();
+    let bucket = rig.broker().bucket(BucketName::Breakers).await.unwrap();
     bucket
         .get(endpoint.id.as_str())
         .await
@@ -52,7 +46,7 @@ async fn cb_01_an_endpoint_that_fails_each_probe_gets_one_request_per_cooldown()
     dead.max_in_flight = 3;
     rig.put(&dead).await.unwrap();
     rig.publish("acme", "a", 12).await.unwrap();
-    let broker = rig.broker().await.unwrap();
+    let broker = rig.broker();
     let given_up = || async { broker.stream_messages(StreamName::Dlq).await.unwrap() == 12 };
     eventually(Duration::from_secs(120), "all are given up", given_up)
         .await
@@ -138,13 +132,7 @@ async fn cb_04_what_an_open_breaker_held_is_delivered_at_its_first_attempt() {
         .filter(|request| request.header("webhook-attempt") == Some("1"))
         .count();
     assert_eq!(held, 100);
-    let letters = rig
-        .broker()
-        .await
-        .unwrap()
-        .stream_messages(StreamName::Dlq)
-        .await
-        .unwrap();
+    let letters = rig.broker().stream_messages(StreamName::Dlq).await.unwrap();
     assert_eq!(letters, 0);
 }
 
@@ -197,7 +185,7 @@ async fn held_five_times_within_the_dedupe_window_it_is_delivered_once() {
     let mut held = endpoint("acme", &receiver.url("/hook"));
     held.breaker = breaker(1, Duration::from_millis(100));
     rig.put(&held).await.unwrap();
-    let broker = rig.broker().await.unwrap();
+    let broker = rig.broker();
     let bucket = broker
         .bucket::<BreakerState>(BucketName::Breakers)
         .await
@@ -251,8 +239,6 @@ async fn an_endpoint_that_stays_down_is_disabled_and_its_events_are_kept() {
     rig.publish("acme", "a", 3).await.unwrap();
     let bucket = rig
         .broker()
-        .await
-        .unwrap()
         .bucket::<posthorn_delivery::Endpoint>(BucketName::Endpoints)
         .await
         .unwrap();
@@ -270,8 +256,6 @@ async fn an_endpoint_that_stays_down_is_disabled_and_its_events_are_kept() {
     eventually(SOON, "it is disabled", disabled).await.unwrap();
     let letters = rig
         .broker()
-        .await
-        .unwrap()
         .log::<DeadLetter>(StreamName::Dlq)
         .await
         .unwrap();
@@ -281,8 +265,6 @@ async fn an_endpoint_that_stays_down_is_disabled_and_its_events_are_kept() {
     );
     let waiting = || async {
         rig.broker()
-            .await
-            .unwrap()
             .stream_messages(StreamName::Retries)
             .await
             .unwrap()

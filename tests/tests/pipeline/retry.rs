@@ -21,8 +21,6 @@ async fn line() -> (Rig, Receiver) {
 async fn letters(rig: &Rig, count: usize) -> Vec<DeadLetter> {
     let log = rig
         .broker()
-        .await
-        .unwrap()
         .log::<DeadLetter>(StreamName::Dlq)
         .await
         .unwrap();
@@ -38,8 +36,6 @@ async fn letters(rig: &Rig, count: usize) -> Vec<DeadLetter> {
 async fn attempts(rig: &Rig) -> Vec<Attempt> {
     let log = rig
         .broker()
-        .await
-        .unwrap()
         .log::<Attempt>(StreamName::Attempts)
         .await
         .unwrap();
@@ -254,8 +250,6 @@ async fn fan_05_gone_disables_the_endpoint_and_fan_04_later_events_are_recorded_
     assert_eq!(letters(&rig, 1).await[0].reason, Reason::Gone);
     let bucket = rig
         .broker()
-        .await
-        .unwrap()
         .bucket::<Endpoint>(BucketName::Endpoints)
         .await
         .unwrap();
@@ -316,7 +310,7 @@ async fn js_17_what_is_no_event_is_a_letter_once_and_hurts_nobody() {
             .iter()
             .all(|letter| letter.reason == Reason::InvalidEvent && !letter.detail.is_empty())
     );
-    let broker = rig.broker().await.unwrap();
+    let broker = rig.broker();
     let settled = || async { broker.stream_messages(StreamName::Events).await.unwrap() == 0 };
     eventually(SOON, "none of them comes again", settled)
         .await
@@ -384,7 +378,7 @@ async fn a_retry_due_in_hours_waits_in_the_calendar_and_comes_back() {
     target.retry = RetryPolicy::try_new(parts).unwrap();
     rig.put(&target).await.unwrap();
     rig.publish("acme", "a", 1).await.unwrap();
-    let broker = rig.broker().await.unwrap();
+    let broker = rig.broker();
     let waits = || async {
         broker
             .far_hours()

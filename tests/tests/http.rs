@@ -1,0 +1,7 @@
+//! What the dispatcher does with real receivers, good and bad, over real sockets.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+#[path = "http/answers.rs"]
+mod answers;
+#[path = "http/support.rs"]
+mod support;
