@@ -1,2 +1,10 @@
-//! The command line.
-fn main() {}
+//! `posthorn`.
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    posthorn::main(std::env::args_os())
+}

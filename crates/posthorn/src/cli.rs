@@ -1,0 +1,130 @@
+//! The command line as it is typed.
+
+use crate::bench::BenchArgs;
+use crate::command::{breakers, deliveries, dlq, endpoints, replays, send, tail};
+use crate::dev::DevConfig;
+use crate::listen::ListenArgs;
+use crate::output::Output;
+use clap::{Parser, Subcommand};
+
+/// Webhook delivery on NATS JetStream.
+#[derive(Debug, Parser)]
+#[command(name = "posthorn", version, about, propagate_version = true)]
+pub(crate) struct Cli {
+    /// What is printed: tables for people, or the service's own answer.
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value = "table",
+        value_name = "FORM"
+    )]
+    pub output: Output,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run everything in one process, on an own nats-server, for development.
+    Dev(Box<DevConfig>),
+    /// Publish an event.
+    Send(send::SendArgs),
+    /// Manage the endpoints of a tenant.
+    Endpoints(endpoints::EndpointsArgs),
+    /// Look at dead letters, send them again, throw them away.
+    Dlq(dlq::DlqArgs),
+    /// Look at replay jobs and steer them.
+    Replays(replays::ReplaysArgs),
+    /// Look at circuit breakers, open and close them.
+    Breakers(breakers::BreakersArgs),
+    /// Show what happened to an event.
+    Deliveries(deliveries::DeliveriesArgs),
+    /// Show attempts as they happen.
+    Tail(tail::TailArgs),
+    /// Receive webhooks, check their signatures and print them, for development.
+    Listen(Box<ListenArgs>),
+    /// Measure this machine: the whole system beside its bare parts.
+    Bench(BenchArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_form_can_be_said_before_and_after_the_command() {
+        for args in [
+            ["posthorn", "--output", "json", "tail"],
+            ["posthorn", "tail", "--output", "json"],
+        ] {
+            let cli = Cli::try_parse_from(args).unwrap();
+            assert_eq!(cli.output, Output::Json);
+        }
+    }
+
+    #[test]
+    fn every_verb_of_the_contract_is_there() {
+        let id = "ep_00000000000000000000000000000001";
+        let letter = "dl_00000000000000000000000000000001";
+        let lines = [
+            "send invoice.paid {} --tenant t",
+            "endpoints add http://127.0.0.1:9000/ --tenant t --type invoice.*",
+            "endpoints list --tenant t",
+            &format!("endpoints show {id} --tenant t"),
+            &format!("endpoints update {id} --tenant t --timeout 5s"),
+            &format!("endpoints pause {id} --tenant t"),
+            &format!("endpoints resume {id} --tenant t"),
+            &format!("endpoints delete {id} --tenant t"),
+            &format!("endpoints rotate {id} --tenant t --overlap 1h"),
+            &format!("endpoints test {id} --tenant t"),
+            &format!("endpoints secret {id} --tenant t"),
+            "dlq list --tenant t --reason exhausted",
+            &format!("dlq show {letter}"),
+            &format!("dlq replay {letter}"),
+            "dlq replay --tenant t --rate 10 --dry-run",
+            "dlq purge --tenant t --yes",
+            "replays list",
+            "replays show rpl_1",
+            "replays pause rpl_1",
+            "replays resume rpl_1",
+            "replays cancel rpl_1",
+            "breakers list",
+            &format!("breakers show {id}"),
+            &format!("breakers open {id} --for 5m"),
+            &format!("breakers close {id}"),
+            "tail --tenant t",
+            "deliveries evt_1",
+            "listen --fail 503:5",
+            "bench --endpoints 100 --events 10",
+            "dev --data-dir x",
+        ];
+        for line in lines {
+            let words = std::iter::once("posthorn").chain(line.split(' '));
+            assert!(Cli::try_parse_from(words).is_ok(), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for line in [
+            "send",
+            "endpoints list",
+            "dlq show",
+            "listen --fail x",
+            "dev --nats-ulr x",
+            "tail --output xml",
+        ] {
+            let words = std::iter::once("posthorn").chain(line.split(' '));
+            assert!(Cli::try_parse_from(words).is_err(), "{line}");
+        }
+    }
+}

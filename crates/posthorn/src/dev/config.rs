@@ -1,0 +1,303 @@
+//! What `posthorn dev` is told: the settings of all four services, with defaults for one
+//! machine.
+
+use super::flags::Ungrouped;
+use crate::devfile::DEFAULT_FOLDER;
+use clap::Parser;
+use posthorn_runtime::config::{
+    NatsArgs, ProcessArgs, RetentionArgs, as_redacted_urls, duration_between, parse_prefix,
+    redact_userinfo,
+};
+use posthorn_runtime::{SecretString, ServiceConfig};
+use serde::Serialize;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What deliveries may reach when nothing is said: receivers on this machine.
+const LOOPBACK: &str = "127.0.0.0/8,::1/128";
+const OPS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9080);
+
+/// The configuration of `posthorn dev`.
+#[derive(Clone, Debug, Parser, Serialize)]
+#[command(about = "Run everything in one process, on an own nats-server, for development")]
+pub(crate) struct DevConfig {
+    /// Where everything is kept between starts.
+    #[arg(long, env = "POSTHORN_DATA_DIR", default_value = DEFAULT_FOLDER, value_name = "FOLDER")]
+    pub data_dir: PathBuf,
+
+    /// Where the public API is served; port 0 picks one.
+    #[arg(
+        long,
+        env = "POSTHORN_INGEST_LISTEN",
+        default_value = "127.0.0.1:8080",
+        value_name = "ADDRESS"
+    )]
+    pub ingest_listen: SocketAddr,
+
+    /// Where the operator's API is served; port 0 picks one.
+    #[arg(
+        long,
+        env = "POSTHORN_ADMIN_LISTEN",
+        default_value = "127.0.0.1:8081",
+        value_name = "ADDRESS"
+    )]
+    pub admin_listen: SocketAddr,
+
+    /// The key that may do everything; without it one is made and kept in the data folder.
+    #[arg(long, env = "POSTHORN_ADMIN_KEY", value_name = "KEY")]
+    pub admin_key: Option<SecretString>,
+
+    /// The largest payload.
+    #[arg(
+        long,
+        env = "POSTHORN_MAX_PAYLOAD",
+        default_value = "256KiB",
+        value_name = "BYTES"
+    )]
+    pub max_payload: String,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub nats: DevNats,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub retention: RetentionArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub process: ProcessArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub scheduler: Ungrouped<posthorn_scheduler::Settings>,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub dispatcher: Ungrouped<posthorn_dispatcher::Settings>,
+}
+
+/// Which NATS: an own one, or one that is there.
+#[derive(Clone, PartialEq, Eq, clap::Args, Serialize)]
+#[command(next_help_heading = "NATS")]
+pub(crate) struct DevNats {
+    /// Servers to use instead of an own one, comma separated.
+    #[arg(
+        long,
+        env = "POSTHORN_NATS_URL",
+        value_delimiter = ',',
+        value_name = "URL"
+    )]
+    #[serde(serialize_with = "as_redacted_urls")]
+    pub nats_url: Vec<String>,
+
+    /// The port of the own nats-server; 0 picks one.
+    #[arg(
+        long,
+        env = "POSTHORN_NATS_PORT",
+        default_value_t = 0,
+        value_name = "PORT"
+    )]
+    pub nats_port: u16,
+
+    /// A credentials file for --nats-url, as `nsc` writes it.
+    #[arg(long, env = "POSTHORN_NATS_CREDS", value_name = "FILE")]
+    nats_creds: Option<PathBuf>,
+
+    /// A file that holds an nkey seed, for --nats-url.
+    #[arg(long, env = "POSTHORN_NATS_NKEY", value_name = "FILE")]
+    nats_nkey: Option<PathBuf>,
+
+    /// Certificates (PEM) to trust besides the system's.
+    #[arg(long, env = "POSTHORN_NATS_TLS_CA", value_name = "FILE")]
+    nats_tls_ca: Option<PathBuf>,
+
+    /// The client certificate (PEM).
+    #[arg(long, env = "POSTHORN_NATS_TLS_CERT", value_name = "FILE")]
+    nats_tls_cert: Option<PathBuf>,
+
+    /// The client certificate's key (PEM).
+    #[arg(long, env = "POSTHORN_NATS_TLS_KEY", value_name = "FILE")]
+    nats_tls_key: Option<PathBuf>,
+
+    /// How long to wait for NATS at start before giving up with exit code 69.
+    #[arg(long, env = "POSTHORN_CONNECT_TIMEOUT", default_value = "30s", value_name = "DURATION",
+        value_parser = duration_between(Duration::from_millis(1), Duration::from_hours(1)))]
+    #[serde(skip)]
+    connect_timeout: Duration,
+
+    /// First token of every subject, stream and bucket.
+    #[arg(long, env = "POSTHORN_PREFIX", default_value = "posthorn", value_parser = parse_prefix)]
+    pub prefix: String,
+}
+
+/// The flags of the public API, to be read by its own rules.
+#[derive(Parser)]
+struct IngestFlags {
+    #[command(flatten)]
+    settings: posthorn_ingest::Settings,
+}
+
+impl DevNats {
+    /// The settings for these servers.
+    pub fn settings(&self, urls: &[String]) -> NatsArgs {
+        NatsArgs {
+            nats_url: urls.to_vec(),
+            nats_creds: self.nats_creds.clone(),
+            nats_nkey: self.nats_nkey.clone(),
+            nats_tls_ca: self.nats_tls_ca.clone(),
+            nats_tls_cert: self.nats_tls_cert.clone(),
+            nats_tls_key: self.nats_tls_key.clone(),
+            connect_timeout: self.connect_timeout,
+            prefix: self.prefix.clone(),
+            ..NatsArgs::default()
+        }
+    }
+}
+
+impl fmt::Debug for DevNats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let urls: Vec<String> = self.nats_url.iter().map(|u| redact_userinfo(u)).collect();
+        f.debug_struct("DevNats")
+            .field("nats_url", &urls)
+            .field("prefix", &self.prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+impl DevConfig {
+    /// Where probes and metrics are served.
+    pub fn ops_listen(&self) -> SocketAddr {
+        self.process.ops_listen.unwrap_or(OPS)
+    }
+
+    /// The networks that may be reached although they are private. What is set, also to
+    /// nothing, replaces the loopback.
+    pub fn egress_allow(&self) -> String {
+        let said = self.dispatcher.0.egress_allow.clone();
+        said.unwrap_or_else(|| LOOPBACK.to_owned())
+    }
+
+    /// The settings of the dispatcher.
+    pub fn dispatcher(&self) -> posthorn_dispatcher::Settings {
+        posthorn_dispatcher::Settings {
+            egress_allow: Some(self.egress_allow()),
+            ..self.dispatcher.0.clone()
+        }
+    }
+
+    /// The settings of the public API. They are read by its own rules, so that a rule is never
+    /// another one here.
+    ///
+    /// # Errors
+    /// With the rule that is broken.
+    pub fn ingest(&self, key: &SecretString) -> Result<posthorn_ingest::Settings, String> {
+        let deny = self.dispatcher.0.egress_deny.as_deref().unwrap_or_default();
+        // Every flag is given, so that nothing is taken from the environment of another service.
+        let args = [
+            "ingest".to_owned(),
+            format!("--listen={}", self.ingest_listen),
+            "--admin-key=set-below".to_owned(),
+            format!("--max-payload={}", self.max_payload),
+            format!("--egress-allow={}", self.egress_allow()),
+            format!("--egress-deny={deny}"),
+        ];
+        let parsed = IngestFlags::try_parse_from(args)
+            .map_err(|_| "max-payload must be a size from 1KiB to 16MiB".to_owned())?;
+        let settings = posthorn_ingest::Settings {
+            admin_key: Some(key.clone()),
+            ..parsed.settings
+        };
+        settings.validate()?;
+        Ok(settings)
+    }
+
+    /// The settings of the operator's API.
+    pub fn dlq_admin(&self, key: &SecretString) -> posthorn_dlq_admin::Settings {
+        posthorn_dlq_admin::Settings {
+            listen: self.admin_listen,
+            admin_key: Some(key.clone()),
+        }
+    }
+}
+
+impl ServiceConfig for DevConfig {
+    fn process(&self) -> &ProcessArgs {
+        &self.process
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        self.nats.settings(&self.nats.nats_url).validate()?;
+        self.retention.validate()?;
+        self.dispatcher().egress().map(drop)?;
+        let any_key = SecretString::from("x".to_owned());
+        self.ingest(&any_key).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(args: &[&str]) -> DevConfig {
+        DevConfig::try_parse_from([&["dev"], args].concat()).unwrap()
+    }
+
+    #[test]
+    fn the_defaults_are_the_documented_ones() {
+        let config = parse(&[]);
+        assert_eq!(config.ingest_listen.to_string(), "127.0.0.1:8080");
+        assert_eq!(config.admin_listen.to_string(), "127.0.0.1:8081");
+        assert_eq!(config.ops_listen().to_string(), "127.0.0.1:9080");
+        assert!(config.nats.nats_url.is_empty());
+        assert_eq!(config.validate(), Ok(()));
+    }
+
+    #[test]
+    fn ssrf_04_loopback_is_allowed_only_where_nothing_is_said() {
+        let loopback: std::net::IpAddr = [127, 0, 0, 1].into();
+        let allows = |config: &DevConfig| {
+            let policy = config.dispatcher().egress().unwrap();
+            policy.check_address(loopback).is_ok()
+        };
+        assert!(allows(&parse(&[])));
+        assert!(!allows(&parse(&["--egress-allow="])));
+        assert!(!allows(&parse(&["--egress-allow=10.0.0.0/8"])));
+    }
+
+    #[test]
+    fn both_services_that_judge_addresses_have_the_same_rule() {
+        let key = SecretString::from("k".to_owned());
+        for args in [
+            &[][..],
+            &["--egress-allow="],
+            &["--egress-allow=10.0.0.0/8", "--egress-deny=10.1.0.0/16"],
+        ] {
+            let config = parse(args);
+            let ingest = config.ingest(&key).unwrap().egress().unwrap();
+            let dispatcher = config.dispatcher().egress().unwrap();
+            assert_eq!(format!("{ingest:?}"), format!("{dispatcher:?}"));
+        }
+    }
+
+    #[test]
+    fn a_wrong_setting_of_any_service_is_refused_at_the_start() {
+        for args in [
+            ["--egress-allow=x"],
+            ["--max-payload=1"],
+            ["--attempt-retention=1d"],
+        ] {
+            assert!(parse(&args).validate().is_err(), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn dlq_06_neither_key_nor_password_is_printed() {
+        let config = parse(&["--admin-key=s3cret", "--nats-url=nats://u:s3cret@h"]);
+        assert!(!format!("{config:?}").contains("s3cret"));
+        let printed = posthorn_runtime::config::to_toml(&config).unwrap();
+        assert!(!printed.contains("s3cret"), "{printed}");
+    }
+}

@@ -1,0 +1,492 @@
+//! The real binary: `posthorn dev` and the command line against it.
+//!
+//! Every test has a data folder, ports and a nats-server of its own.
+
+#![allow(clippy::unwrap_used)]
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::fs::File;
+use std::future::Future;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(20);
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/// Asks again and again until there is an answer.
+async fn eventually<T, F>(what: &str, mut probe: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Option<T>>,
+{
+    let waiting = async {
+        let mut every = tokio::time::interval(LOOK);
+        loop {
+            every.tick().await;
+            if let Some(answer) = probe().await {
+                return answer;
+            }
+        }
+    };
+    match tokio::time::timeout(LIMIT, waiting).await {
+        Ok(answer) => answer,
+        Err(_) => panic!("it never happened: {what}"),
+    }
+}
+
+/// The binary with `args`, in an environment without a developer's own settings.
+fn posthorn(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_posthorn"));
+    command.args(args).stdin(Stdio::null()).kill_on_drop(true);
+    for (name, _) in std::env::vars_os() {
+        let shown = name.to_string_lossy().into_owned();
+        let ours = shown.starts_with("POSTHORN_") && shown != "POSTHORN_NATS_SERVER";
+        if ours || shown.starts_with("OTEL_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// Runs a command to its end: exit code, stdout, stderr.
+async fn finished(mut command: Command) -> (i32, String, String) {
+    let output = tokio::time::timeout(LIMIT, command.output());
+    let output = output.await.unwrap().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (
+        output.status.code().unwrap(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+/// A process whose output goes to a file.
+struct Running {
+    child: Child,
+    out: PathBuf,
+}
+
+impl Running {
+    fn start(mut command: Command, folder: &Path, name: &str) -> Running {
+        let out = folder.join(format!("{name}.out"));
+        let err = File::options()
+            .create(true)
+            .append(true)
+            .open(folder.join(format!("{name}.err")))
+            .unwrap();
+        command.stdout(File::create(&out).unwrap()).stderr(err);
+        let child = command.spawn().unwrap();
+        Running { child, out }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id().unwrap()).unwrap();
+        kill(Pid::from_raw(pid), signal).unwrap();
+    }
+
+    async fn exit(&mut self) -> Option<i32> {
+        let status = tokio::time::timeout(LIMIT, self.child.wait()).await;
+        status.unwrap().unwrap().code()
+    }
+
+    /// The whole lines so far, as JSON.
+    fn lines(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(&self.out).unwrap();
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        let lines = whole.lines().filter(|line| !line.is_empty());
+        lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+}
+
+/// A data folder, and `posthorn dev` on it.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        Place { folder }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn data_arg(&self) -> String {
+        self.data().to_str().unwrap().to_owned()
+    }
+
+    fn dev_command(&self) -> Command {
+        let data = self.data_arg();
+        let nowhere = "127.0.0.1:0";
+        let mut args = vec!["dev", "--data-dir", &data, "--log", "warn"];
+        for flag in ["--ingest-listen", "--admin-listen", "--ops-listen"] {
+            args.extend([flag, nowhere]);
+        }
+        posthorn(&args)
+    }
+
+    /// Starts `dev` and waits until its file says that all is ready.
+    async fn dev(&self) -> Running {
+        let mut dev = Running::start(self.dev_command(), self.folder.path(), "dev");
+        let pid = u64::from(dev.child.id().unwrap());
+        let file = eventually("dev.json of this process", || {
+            let ended = dev.child.try_wait().unwrap();
+            assert!(
+                ended.is_none(),
+                "dev ended: {ended:?}\n{}",
+                self.dev_errors()
+            );
+            let file = self.dev_json();
+            async move { file.filter(|file| file["pid"] == pid) }
+        })
+        .await;
+        assert!(file["api_key"].as_str().unwrap().len() > 32);
+        dev
+    }
+
+    fn dev_errors(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("dev.err")).unwrap_or_default()
+    }
+
+    fn dev_json(&self) -> Option<Value> {
+        let text = std::fs::read(self.data().join("dev.json")).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// A command of the client, by what `dev` wrote down; its answer in JSON.
+    async fn cli(&self, args: &[&str]) -> (i32, Value, String) {
+        let data = self.data_arg();
+        let args = [args, &["--data-dir", &data, "--output", "json"]].concat();
+        let (code, out, err) = finished(posthorn(&args)).await;
+        (code, serde_json::from_str(&out).unwrap_or(Value::Null), err)
+    }
+
+    async fn ok(&self, args: &[&str]) -> Value {
+        let (code, answer, err) = self.cli(args).await;
+        assert_eq!(code, 0, "{args:?}: {err}\n{}", self.dev_errors());
+        answer
+    }
+
+    /// A receiver with the secret of these tests, and its URL.
+    async fn listen(&self, name: &str, more: &[&str]) -> (Running, String) {
+        let args = [
+            &["listen", "--listen", "127.0.0.1:0", "--output", "json"],
+            &["--secret", SECRET][..],
+            more,
+        ];
+        let receiver = Running::start(posthorn(&args.concat()), self.folder.path(), name);
+        let url = eventually("the receiver's URL", || {
+            let first = receiver.lines().first().cloned();
+            async move { Some(first?["listening"].as_str()?.to_owned()) }
+        })
+        .await;
+        (receiver, url)
+    }
+
+    /// An endpoint for `url` that is tried again quickly; its id.
+    async fn endpoint(&self, url: &str) -> String {
+        let args = [
+            "endpoints",
+            "add",
+            url,
+            "--tenant",
+            "acme",
+            "--type",
+            "invoice.*",
+            "--secret",
+            SECRET,
+            "--base",
+            "100ms",
+            "--max-delay",
+            "500ms",
+        ];
+        let made = self.ok(&args).await;
+        made["id"].as_str().unwrap().to_owned()
+    }
+
+    fn nats_pid(&self) -> Option<i32> {
+        let note = std::fs::read(self.data().join("nats/nats-server.json")).ok()?;
+        let note: Value = serde_json::from_slice(&note).ok()?;
+        i32::try_from(note["pid"].as_i64()?).ok()
+    }
+}
+
+fn is_alive(pid: i32) -> bool {
+    kill(Pid::from_raw(pid), None).is_ok()
+}
+
+async fn gone(pid: i32) {
+    eventually("nats-server ends", || async move {
+        (!is_alive(pid)).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn dev_delivers_signed_after_failures_and_ends_in_order() {
+    let place = Place::new();
+    let mut dev = place.dev().await;
+    let (receiver, url) = place.listen("listen", &["--fail", "503:2"]).await;
+    let endpoint = place.endpoint(&url).await;
+
+    let body = "{ \"id\":\"in_1\",  \"amount\": 1.00 }";
+    let sent = [
+        "send",
+        "invoice.paid",
+        body,
+        "--tenant",
+        "acme",
+        "--id",
+        "key-1",
+    ];
+    let answer = place.ok(&sent).await;
+    let event = answer["id"].as_str().unwrap().to_owned();
+    let repeated = place.ok(&sent).await;
+    assert_eq!(
+        (&repeated["id"], &repeated["duplicate"]),
+        (&answer["id"], &true.into())
+    );
+
+    let requests = eventually("three requests", || {
+        let requests: Vec<Value> = receiver.lines().into_iter().skip(1).collect();
+        async move { (requests.len() >= 3).then_some(requests) }
+    })
+    .await;
+    let field = |name: &str| -> Vec<Value> { requests.iter().map(|r| r[name].clone()).collect() };
+    assert_eq!(field("status"), [503, 503, 200]);
+    assert_eq!(field("attempt"), ["1", "2", "3"]);
+    assert_eq!(field("id"), [&*event; 3]);
+    assert_eq!(field("signature"), ["verified"; 3]);
+    assert_eq!(field("body"), [body; 3]);
+    assert_eq!(field("duplicate"), [false; 3]);
+
+    let delivered = eventually("the delivery is recorded", || async {
+        let answer = place.ok(&["deliveries", &event]).await;
+        let delivery = answer["items"][0].clone();
+        (delivery["state"] == "delivered").then_some(delivery)
+    })
+    .await;
+    assert_eq!(delivered["endpoint"], *endpoint);
+    assert_eq!(delivered["attempts"].as_array().unwrap().len(), 3);
+
+    let nats = place.nats_pid().unwrap();
+    dev.signal(Signal::SIGINT);
+    assert_eq!(dev.exit().await, Some(0), "{}", place.dev_errors());
+    assert!(!is_alive(nats), "nats-server outlived an orderly end");
+    assert!(place.dev_json().is_none());
+}
+
+#[tokio::test]
+async fn what_dev_prints_can_be_typed() {
+    let place = Place::new();
+    let mut dev = place.dev().await;
+    let file = place.dev_json().unwrap();
+    let printed = eventually("the text", || async {
+        let text = std::fs::read_to_string(&dev.out).unwrap();
+        text.contains("nats pub").then_some(text)
+    })
+    .await;
+    for key in ["ingest_url", "admin_url", "ops_url", "nats_url", "api_key"] {
+        assert!(printed.contains(file[key].as_str().unwrap()), "{key}");
+    }
+    let commands: Vec<&str> = printed
+        .split("\n\n")
+        .filter(|part| part.contains("  curl "))
+        .collect();
+    assert_eq!(commands.len(), 2);
+    for command in commands {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", command]).kill_on_drop(true);
+        let (code, out, err) = finished(shell).await;
+        assert_eq!(code, 0, "{err}");
+        let answer: Value = serde_json::from_str(&out).unwrap();
+        assert!(answer["id"].is_string(), "{command}\n{out}");
+    }
+    let mode = place
+        .data()
+        .join("dev.json")
+        .metadata()
+        .unwrap()
+        .permissions();
+    assert_eq!(mode.mode() & 0o777, 0o600);
+    dev.signal(Signal::SIGTERM);
+    assert_eq!(dev.exit().await, Some(0), "{}", place.dev_errors());
+}
+
+#[tokio::test]
+async fn a_killed_dev_takes_its_nats_server_along_and_the_next_one_has_the_data() {
+    let place = Place::new();
+    let mut dev = place.dev().await;
+    let key = place.dev_json().unwrap()["api_key"].clone();
+    let endpoint = place.endpoint("http://127.0.0.1:9/").await;
+    let nats = place.nats_pid().unwrap();
+    dev.signal(Signal::SIGKILL);
+    assert_eq!(dev.exit().await, None);
+    gone(nats).await;
+
+    let mut dev = place.dev().await;
+    assert_eq!(place.dev_json().unwrap()["api_key"], key);
+    let shown = place
+        .ok(&["endpoints", "show", &endpoint, "--tenant", "acme"])
+        .await;
+    assert_eq!(shown["id"], *endpoint);
+    dev.signal(Signal::SIGINT);
+    assert_eq!(dev.exit().await, Some(0), "{}", place.dev_errors());
+}
+
+#[tokio::test]
+async fn a_killed_nats_server_comes_back_and_the_services_ride_through() {
+    let place = Place::new();
+    let mut dev = place.dev().await;
+    let (receiver, url) = place.listen("listen", &[]).await;
+    place.endpoint(&url).await;
+    let (old, port) = (
+        place.nats_pid().unwrap(),
+        place.dev_json().unwrap()["nats_url"].clone(),
+    );
+    kill(Pid::from_raw(old), Signal::SIGKILL).unwrap();
+    let new = eventually("another nats-server", || {
+        let pid = place.nats_pid().filter(|pid| *pid != old && is_alive(*pid));
+        async move { pid }
+    })
+    .await;
+    // The same key on every try: however many are stored, it is one event.
+    let send = [
+        "send",
+        "invoice.paid",
+        "{}",
+        "--tenant",
+        "acme",
+        "--id",
+        "one",
+    ];
+    let event = eventually("an event is accepted again", || async {
+        let (code, answer, _) = place.cli(&send).await;
+        (code == 0).then(|| answer["id"].clone())
+    })
+    .await;
+    eventually("it is delivered", || {
+        let came = receiver.lines().iter().any(|line| line["id"] == event);
+        async move { came.then_some(()) }
+    })
+    .await;
+    assert_eq!(place.dev_json().unwrap()["nats_url"], port);
+    dev.signal(Signal::SIGINT);
+    assert_eq!(dev.exit().await, Some(0), "{}", place.dev_errors());
+    assert!(!is_alive(new));
+}
+
+#[tokio::test]
+async fn a_dead_letter_is_listed_shown_and_sent_again() {
+    let place = Place::new();
+    let mut dev = place.dev().await;
+    let (receiver, url) = place.listen("listen", &["--fail", "404:1"]).await;
+    place.endpoint(&url).await;
+    let answer = place
+        .ok(&["send", "invoice.paid", "{\"n\":1}", "--tenant", "acme"])
+        .await;
+    let letter = eventually("a dead letter", || async {
+        let list = place.ok(&["dlq", "list", "--tenant", "acme"]).await;
+        list["items"].get(0).cloned()
+    })
+    .await;
+    assert_eq!(letter["reason"], "permanent_status");
+    assert_eq!(letter["event_id"], answer["id"]);
+    let id = letter["id"].as_str().unwrap();
+    let shown = place.ok(&["dlq", "show", id]).await;
+    assert_eq!(shown["payload"], "{\"n\":1}");
+    assert_eq!(shown["attempts"][0]["status"], 404);
+
+    let counted = place
+        .ok(&["dlq", "replay", "--tenant", "acme", "--dry-run"])
+        .await;
+    assert_eq!(counted["matched"], 1);
+    let job = place.ok(&["dlq", "replay", "--tenant", "acme"]).await;
+    assert_eq!(
+        (&job["state"], &job["replayed"]),
+        (&"completed".into(), &1.into())
+    );
+    eventually("it is delivered", || {
+        let good = receiver.lines().iter().any(|line| line["status"] == 200);
+        async move { good.then_some(()) }
+    })
+    .await;
+    eventually("the letter leaves the list", || async {
+        let list = place.ok(&["dlq", "list", "--tenant", "acme"]).await;
+        list["items"].as_array()?.is_empty().then_some(())
+    })
+    .await;
+    dev.signal(Signal::SIGINT);
+    assert_eq!(dev.exit().await, Some(0), "{}", place.dev_errors());
+}
+
+#[tokio::test]
+async fn what_a_newcomer_meets_is_one_sentence() {
+    let place = Place::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let mut command = place.dev_command();
+    command.args(["--check-config"]);
+    assert_eq!(finished(command).await.0, 0);
+
+    let data = place.data_arg();
+    let args = ["dev", "--data-dir", &data, "--ingest-listen", &address];
+    let (code, _, err) = finished(posthorn(&args)).await;
+    assert_eq!((code, err.lines().count()), (64, 1), "{err}");
+    assert!(
+        err.contains(&address) && err.contains("--ingest-listen"),
+        "{err}"
+    );
+
+    let file = place.folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let (code, _, err) = finished(posthorn(&["dev", "--data-dir", file.to_str().unwrap()])).await;
+    assert_eq!((code, err.lines().count()), (64, 1), "{err}");
+    assert!(err.contains("--data-dir"), "{err}");
+
+    let mut command = place.dev_command();
+    command.env("POSTHORN_NATS_SERVER", file);
+    let (code, _, err) = finished(command).await;
+    assert_eq!((code, err.lines().count()), (64, 1), "{err}");
+    assert!(err.contains("POSTHORN_NATS_SERVER"), "{err}");
+}
+
+#[tokio::test]
+async fn the_exit_code_says_what_went_wrong() {
+    let place = Place::new();
+    std::fs::create_dir(place.data()).unwrap();
+    let (code, _, err) = place.cli(&["dlq", "list"]).await;
+    assert_eq!(code, 64, "{err}");
+    assert!(err.contains("posthorn dev"), "{err}");
+    let (code, ..) = finished(posthorn(&["send"])).await;
+    assert_eq!(code, 64);
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", free.local_addr().unwrap());
+    drop(free);
+    let args = ["dlq", "list", "--admin-url", &url, "--api-key", "k"];
+    let (code, _, err) = place.cli(&args).await;
+    assert_eq!(code, 69, "{err}");
+
+    let mut dev = place.dev().await;
+    let nobody = "ep_00000000000000000000000000000000";
+    let (code, _, err) = place
+        .cli(&["endpoints", "show", nobody, "--tenant", "acme"])
+        .await;
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("404"), "{err}");
+    let (code, _, err) = place.cli(&["dlq", "list", "--api-key", "wrong"]).await;
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("401"), "{err}");
+    dev.signal(Signal::SIGINT);
+    assert_eq!(dev.exit().await, Some(0), "{}", place.dev_errors());
+}
