@@ -89,10 +89,11 @@ impl<T: Wire> LogReader<T> {
         Ok(total)
     }
 
-    /// Up to `max` messages that match `filter`, from sequence `from` on.
+    /// Up to `max` messages that match `filter`, from sequence `from` on. What cannot be read
+    /// is left out and logged.
     ///
     /// # Errors
-    /// When the server does not answer, or a message cannot be read.
+    /// When the server does not answer.
     pub async fn read(
         &self,
         filter: &str,
@@ -125,7 +126,7 @@ impl<T: Wire> LogReader<T> {
                 .ok_or(BrokerError::TimedOut)?;
             page.pending = header(&message, "Nats-Num-Pending").unwrap_or(page.pending);
             match message.status.map(|status| status.as_u16()) {
-                None | Some(200) => page.items.push(logged(message)?),
+                None | Some(200) => page.items.extend(logged(message)),
                 Some(204 | 404) => return Ok(page),
                 Some(503) => return Err(BrokerError::TimedOut),
                 Some(code) => {
@@ -180,19 +181,25 @@ fn header<V: std::str::FromStr>(message: &async_nats::Message, name: &str) -> Op
     message.headers.as_ref()?.get(name)?.as_str().parse().ok()
 }
 
-fn logged<T: Wire>(message: async_nats::Message) -> Result<Logged<T>, BrokerError> {
+/// One that cannot be read is left out and said so: it must not hide all the others.
+fn logged<T: Wire>(message: async_nats::Message) -> Option<Logged<T>> {
     let sequence = header(&message, "Nats-Sequence").unwrap_or(0);
     let stored_at = header::<String>(&message, "Nats-Time-Stamp")
         .and_then(|text| parse_time(&text))
         .unwrap_or_default();
     let subject = header(&message, "Nats-Subject").unwrap_or_default();
-    let value = T::from_wire(message.payload).map_err(BrokerError::Undecodable)?;
-    Ok(Logged {
-        sequence,
-        subject,
-        stored_at,
-        value,
-    })
+    match T::from_wire(message.payload) {
+        Ok(value) => Some(Logged {
+            sequence,
+            subject,
+            stored_at,
+            value,
+        }),
+        Err(error) => {
+            tracing::error!(sequence, %error, "a stored message cannot be read");
+            None
+        }
+    }
 }
 
 fn stored<T: Wire>(

@@ -22,18 +22,35 @@ pub struct Stored {
 
 /// How long a publish is repeated before its error is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience(Duration);
+pub struct Patience {
+    limit: Duration,
+    waits_when_full: bool,
+}
 
 impl Patience {
-    /// For a caller who waits at the other end of an HTTP request.
-    pub const CALLER: Patience = Patience(Duration::from_secs(8));
+    /// For a caller who waits at the other end of an HTTP request, and is told at once when a
+    /// stream is full.
+    pub const CALLER: Patience = Patience {
+        limit: Duration::from_secs(8),
+        waits_when_full: false,
+    };
     /// For a worker whose input stays unacknowledged meanwhile.
-    pub const WORKER: Patience = Patience(Duration::from_secs(60));
+    pub const WORKER: Patience = Patience {
+        limit: Duration::from_secs(60),
+        waits_when_full: true,
+    };
 
-    /// A patience of `limit`.
+    /// The patience of a caller, of `limit`.
     #[must_use]
-    pub fn new(limit: Duration) -> Patience {
-        Patience(limit)
+    pub fn caller(limit: Duration) -> Patience {
+        Patience {
+            limit,
+            waits_when_full: false,
+        }
+    }
+
+    fn is_spent(self, error: &BrokerError) -> bool {
+        !error.is_temporary() || (matches!(error, BrokerError::Full) && !self.waits_when_full)
     }
 }
 
@@ -68,7 +85,7 @@ pub(crate) async fn publish(
     outgoing: &Outgoing,
     patience: Patience,
 ) -> Result<Stored, BrokerError> {
-    let give_up = Instant::now() + patience.0;
+    let give_up = Instant::now() + patience.limit;
     let mut pause = Duration::from_millis(20);
     let mut ambiguous = false;
     loop {
@@ -83,7 +100,7 @@ pub(crate) async fn publish(
         };
         metric::publish_failure();
         ambiguous = true;
-        if !error.is_temporary() || Instant::now() + pause >= give_up {
+        if patience.is_spent(&error) || Instant::now() + pause >= give_up {
             return Err(error);
         }
         tokio::time::sleep(pause).await;

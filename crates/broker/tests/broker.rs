@@ -426,7 +426,7 @@ async fn a_full_stream_refuses_at_once_for_a_caller_who_waits() {
         deliver_at: None,
         only_endpoint: None,
     };
-    let patience = Patience::new(Duration::from_millis(200));
+    let patience = Patience::caller(Duration::from_secs(60));
     let mut refused = None;
     for bits in 0..10 {
         if let Err(error) = broker

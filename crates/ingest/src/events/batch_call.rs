@@ -176,7 +176,7 @@ async fn publish_items(
             match plan {
                 Plan::Publish(submission) => {
                     let left = give_up.saturating_duration_since(Instant::now());
-                    let patience = Patience::new(left.max(LEAST_PATIENCE));
+                    let patience = Patience::caller(left.max(LEAST_PATIENCE));
                     let result = accept(app, *submission, patience).await;
                     Ok(result.map_err(|problem| in_place(problem, index)))
                 }

@@ -26,6 +26,8 @@ const FOUNDATION: &[&str] = &[
     "posthorn-egress",
     "posthorn-broker",
     "posthorn-runtime",
+    "posthorn-wiring",
+    "posthorn-http-api",
 ];
 
 /// Our crates, and which of ours each may use. A crate that is not here may use any but `xtask`.
@@ -37,6 +39,14 @@ const OURS: &[(&str, &[&str])] = &[
     ("posthorn-runtime", &[]),
     ("posthorn-nats-server", &[]),
     ("posthorn-broker", &["posthorn-delivery", "posthorn-proto"]),
+    (
+        "posthorn-wiring",
+        &["posthorn-delivery", "posthorn-broker", "posthorn-runtime"],
+    ),
+    (
+        "posthorn-http-api",
+        &["posthorn-delivery", "posthorn-broker", "posthorn-runtime"],
+    ),
     ("posthorn-ingest", FOUNDATION),
     ("posthorn-scheduler", FOUNDATION),
     ("posthorn-dispatcher", FOUNDATION),
