@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 
 /// Webhook delivery on NATS JetStream.
 #[derive(Debug, Parser)]
-#[command(name = "posthorn", version, about, propagate_version = true)]
+#[command(name = "posthorn", version, propagate_version = true)]
 pub(crate) struct Cli {
     /// What is printed: tables for people, or the service's own answer.
     #[arg(

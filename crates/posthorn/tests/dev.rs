@@ -137,7 +137,11 @@ impl Place {
 
     /// Starts `dev` and waits until its file says that all is ready.
     async fn dev(&self) -> Running {
-        let mut dev = Running::start(self.dev_command(), self.folder.path(), "dev");
+        self.dev_as(self.dev_command()).await
+    }
+
+    async fn dev_as(&self, command: Command) -> Running {
+        let mut dev = Running::start(command, self.folder.path(), "dev");
         let pid = u64::from(dev.child.id().unwrap());
         let file = eventually("dev.json of this process", || {
             let ended = dev.child.try_wait().unwrap();
@@ -278,6 +282,25 @@ async fn dev_delivers_signed_after_failures_and_ends_in_order() {
     .await;
     assert_eq!(delivered["endpoint"], *endpoint);
     assert_eq!(delivered["attempts"].as_array().unwrap().len(), 3);
+
+    let data = place.data_arg();
+    let args = [
+        "tail",
+        "--since",
+        "5m",
+        "--data-dir",
+        &data,
+        "--output",
+        "json",
+    ];
+    let tail = Running::start(posthorn(&args), place.folder.path(), "tail");
+    let seen = eventually("the attempts in the tail", || {
+        let seen = tail.lines();
+        async move { (seen.len() >= 3).then_some(seen) }
+    })
+    .await;
+    let numbers: Vec<Value> = seen.iter().map(|line| line["number"].clone()).collect();
+    assert_eq!(numbers, [1, 2, 3]);
 
     let nats = place.nats_pid().unwrap();
     dev.signal(Signal::SIGINT);
@@ -428,6 +451,73 @@ async fn a_dead_letter_is_listed_shown_and_sent_again() {
     .await;
     dev.signal(Signal::SIGINT);
     assert_eq!(dev.exit().await, Some(0), "{}", place.dev_errors());
+}
+
+#[tokio::test]
+async fn endpoints_and_breakers_are_steered() {
+    let place = Place::new();
+    let mut dev = place.dev().await;
+    let (receiver, url) = place.listen("listen", &[]).await;
+    let id = place.endpoint(&url).await;
+    let on = async |verb: &str, more: &[&str]| {
+        let args = [&["endpoints", verb, &id, "--tenant", "acme"], more].concat();
+        place.ok(&args).await
+    };
+    assert_eq!(on("pause", &[]).await["disabled_reason"], "paused");
+    assert_eq!(on("resume", &[]).await["enabled"], true);
+    let changed = on("update", &["--timeout", "3s", "--max-attempts", "2"]).await;
+    assert_eq!(changed["timeout"], "3s");
+    assert_eq!(changed["retry"]["max_attempts"], 2);
+    assert_eq!(changed["retry"]["base"], "100ms");
+
+    let sent = on("test", &[]).await;
+    eventually("the test event", || {
+        let came = receiver.lines().iter().any(|line| line["id"] == sent["id"]);
+        async move { came.then_some(()) }
+    })
+    .await;
+    let rotated = on("rotate", &["--overlap", "1h"]).await;
+    let new = rotated["secret"].as_str().unwrap();
+    assert!(new.starts_with("whsec_") && new != SECRET);
+    let secrets = on("secret", &[]).await.to_string();
+    assert!(secrets.contains(new) && secrets.contains(SECRET));
+
+    let opened = place.ok(&["breakers", "open", &id, "--for", "5m"]).await;
+    assert_eq!(opened["state"], "open");
+    let list = place.ok(&["breakers", "list", "--tenant", "acme"]).await;
+    assert_eq!(list["items"][0]["endpoint"], *id);
+    assert_eq!(
+        place.ok(&["breakers", "close", &id]).await["state"],
+        "closed"
+    );
+    assert_eq!(
+        place.ok(&["breakers", "show", &id]).await["state"],
+        "closed"
+    );
+
+    on("delete", &[]).await;
+    let list = place.ok(&["endpoints", "list", "--tenant", "acme"]).await;
+    assert!(list["items"].as_array().unwrap().is_empty());
+    dev.signal(Signal::SIGINT);
+    assert_eq!(dev.exit().await, Some(0), "{}", place.dev_errors());
+}
+
+#[tokio::test]
+async fn a_nats_that_is_there_is_used_and_left_alone() {
+    let place = Place::new();
+    let store = place.folder.path().join("elsewhere");
+    let server = posthorn_nats_server::NatsServer::builder().data_dir(store);
+    let server = server.start().await.unwrap();
+    let mut command = place.dev_command();
+    command.args(["--nats-url", server.client_url()]);
+    let mut dev = place.dev_as(command).await;
+    assert_eq!(place.dev_json().unwrap()["nats_url"], server.client_url());
+    assert!(!place.data().join("nats").exists());
+    let answer = place.ok(&["send", "a.b", "{}", "--tenant", "acme"]).await;
+    assert!(answer["id"].is_string());
+    dev.signal(Signal::SIGINT);
+    assert_eq!(dev.exit().await, Some(0), "{}", place.dev_errors());
+    assert!(is_alive(i32::try_from(server.pid()).unwrap()));
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ use report::Report;
 /// Measures and prints.
 pub(crate) fn main(args: &BenchArgs, output: Output) -> Result<(), Failure> {
     posthorn_runtime::tls::install_crypto_provider();
-    let guard = posthorn_runtime::telemetry::init("bench", "warn", LogFormat::Text)
+    let guard = posthorn_runtime::telemetry::init("bench", "error", LogFormat::Text)
         .map_err(|error| Failure::usage(chain(&error)))?;
     posthorn_runtime::metrics::install();
     if cfg!(debug_assertions) {

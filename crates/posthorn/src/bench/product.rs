@@ -6,7 +6,7 @@ use super::failed;
 use super::load::{Load, TENANT};
 use super::receiver::Receiver;
 use super::report::{Measured, Product};
-use crate::dev::{Listeners, Settings, System, ready};
+use crate::dev::{Health, Listeners, Settings, System, ready};
 use crate::failure::Failure;
 use posthorn_broker::{Broker, ConnectSettings, Topology};
 use posthorn_nats_server::NatsServer;
@@ -40,7 +40,7 @@ pub(crate) async fn measure(
         .ingest
         .local_addr()
         .map_err(|error| Failure::internal("a listener has no address", &error))?;
-    let system = System::start(settings(args), &own, listeners, &shutdown);
+    let system = System::start(settings(args), &own, listeners, Health::new(), &shutdown);
     if !ready(&system.readiness(), &shutdown).await {
         system.ended().await.map_err(|error| stopped(&error))?;
         return Err(Failure::Internal("the services did not start".to_owned()));

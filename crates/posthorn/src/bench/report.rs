@@ -141,7 +141,9 @@ fn as_text(report: &Report) -> String {
     }
     format!(
         "{} events of {} bytes to {} endpoints, {} requests in flight, one run each\n\n{}\n\n\
-         latency from publish to arrival at {} events/s: p50 {:.2} ms, p99 {:.2} ms, max {:.2} ms",
+         The whole line is publishing, fan-out, the attempt and its record; the bare parts find \
+         their messages ready.\n\
+         Latency from publish to arrival at {} events/s: p50 {:.2} ms, p99 {:.2} ms, max {:.2} ms",
         args.events,
         args.payload,
         args.endpoints,

@@ -8,8 +8,8 @@ use std::path::Path;
 /// The port of `posthorn listen` when nothing is said.
 const RECEIVER: &str = "http://127.0.0.1:9000/";
 
-/// The text.
-pub(crate) fn text(file: &DevFile, data_dir: &Path, prefix: &str) -> String {
+/// The text; `program` is how this one was called.
+pub(crate) fn text(file: &DevFile, data_dir: &Path, prefix: &str, program: &str) -> String {
     let DevFile {
         ingest_url,
         admin_url,
@@ -32,7 +32,7 @@ Posthorn is ready. Ctrl-C stops it.
 
 Receive, in another terminal:
 
-  posthorn listen
+  {program} listen
 
 Create an endpoint for it, and publish:
 
@@ -65,13 +65,14 @@ mod tests {
             api_key: "phdev_1".to_owned(),
             pid: 1,
         };
-        let text = text(&file, Path::new("data"), "own");
+        let text = text(&file, Path::new("data"), "own", "./posthorn");
         let commands: Vec<&str> = text.split("  curl ").skip(1).collect();
         assert_eq!(commands.len(), 2);
         for command in commands {
             assert!(command.contains("http://127.0.0.1:1/v1/tenants/acme/"));
             assert!(command.contains("Bearer phdev_1"));
         }
+        assert!(text.contains("  ./posthorn listen\n"));
         assert!(text.contains(
             "nats pub --server nats://127.0.0.1:4 own.events.acme.invoice.paid '{\"id\":\"in_1\"}'"
         ));

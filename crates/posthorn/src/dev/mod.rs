@@ -14,14 +14,12 @@ mod key;
 mod system;
 
 pub(crate) use config::DevConfig;
-pub(crate) use health::ready;
+pub(crate) use health::{Health, ready};
 pub(crate) use system::{Listeners, Settings, System};
 
 use crate::devfile::DevFile;
 use crate::output;
 use anyhow::Context;
-use broker::Watched;
-use posthorn_broker::Broker;
 use posthorn_runtime::config::redact_userinfo;
 use posthorn_runtime::{ExitError, SecretString, Shutdown, ops, process, rng};
 use std::net::SocketAddr;
@@ -34,8 +32,41 @@ pub(crate) fn main(config: DevConfig) -> ExitCode {
     process::run_config("dev", config, run)
 }
 
+/// What is there before the broker is.
+struct Front {
+    data_dir: PathBuf,
+    key: SecretString,
+    listeners: Listeners,
+    urls: Urls,
+    health: Health,
+}
+
+/// Where this process answers.
+struct Urls {
+    ingest: String,
+    admin: String,
+    ops: String,
+}
+
 async fn run(config: DevConfig, shutdown: Shutdown) -> Result<(), ExitError> {
-    let data_dir = data_dir(&config)?;
+    let front = open(&config, &shutdown).await?;
+    if !config.nats.nats_url.is_empty() {
+        let urls = config.nats.nats_url.clone();
+        return with_broker(&config, front, urls, &shutdown).await;
+    }
+    let nats = tokio::select! {
+        started = broker::start(&front.data_dir, config.nats.nats_port) => started?,
+        () = shutdown.triggered() => return Ok(()),
+    };
+    let urls = vec![nats.url().to_owned()];
+    let result = with_broker(&config, front, urls, &shutdown).await;
+    nats.stop().await;
+    result
+}
+
+/// Everything that can be refused at once; and the probes, which answer from here on.
+async fn open(config: &DevConfig, shutdown: &Shutdown) -> Result<Front, ExitError> {
+    let data_dir = data_dir(config)?;
     let listeners = Listeners {
         ingest: bind(config.ingest_listen, "--ingest-listen").await?,
         admin: bind(config.admin_listen, "--admin-listen").await?,
@@ -45,68 +76,57 @@ async fn run(config: DevConfig, shutdown: Shutdown) -> Result<(), ExitError> {
         Some(key) => key,
         None => key::load_or_make(&data_dir, &mut rng::rng()).map_err(ExitError::config)?,
     };
-    let nats = match config.nats.nats_url.is_empty() {
-        true => Some(broker::start(&data_dir, config.nats.nats_port).await?),
-        false => None,
+    let urls = Urls {
+        ingest: url_of(&listeners.ingest)?,
+        admin: url_of(&listeners.admin)?,
+        ops: url_of(&probes)?,
     };
-    let served = with_broker(
-        &config,
+    let health = Health::new();
+    ops::serve(probes, health.all(), shutdown.clone());
+    Ok(Front {
         data_dir,
-        &key,
+        key,
         listeners,
-        probes,
-        nats.as_ref(),
-        &shutdown,
-    );
-    let result = served.await;
-    if let Some(nats) = nats {
-        nats.stop().await;
-    }
-    result
+        urls,
+        health,
+    })
 }
 
 async fn with_broker(
     config: &DevConfig,
-    data_dir: PathBuf,
-    key: &SecretString,
-    listeners: Listeners,
-    probes: TcpListener,
-    nats: Option<&Watched>,
+    front: Front,
+    nats_urls: Vec<String>,
     shutdown: &Shutdown,
 ) -> Result<(), ExitError> {
-    let urls = match nats {
-        Some(own) => vec![own.url().to_owned()],
-        None => config.nats.nats_url.clone(),
-    };
-    let args = config.nats.settings(&urls);
+    let args = config.nats.settings(&nats_urls);
     let broker = tokio::select! {
         connected = posthorn_wiring::connect("dev", &args, &config.retention) => connected?,
         () = shutdown.triggered() => return Ok(()),
     };
-    let file = DevFile {
-        ingest_url: url_of(&listeners.ingest)?,
-        admin_url: url_of(&listeners.admin)?,
-        ops_url: url_of(&probes)?,
-        nats_url: urls.join(","),
-        api_key: key.expose().to_owned(),
-        pid: std::process::id(),
-    };
     let settings = Settings {
-        ingest: config.ingest(key).map_err(rule)?,
+        ingest: config.ingest(&front.key).map_err(rule)?,
         scheduler: config.scheduler.0.clone(),
         dispatcher: config.dispatcher(),
-        dlq_admin: config.dlq_admin(key),
+        dlq_admin: config.dlq_admin(&front.key),
         drain_timeout: config.process.drain_timeout,
     };
-    let system = System::start(settings, &broker, listeners, shutdown);
-    ops::serve(probes, system.readiness(), shutdown.clone());
+    let system = System::start(settings, &broker, front.listeners, front.health, shutdown);
     if ready(&system.readiness(), shutdown).await {
-        announce(&file, &data_dir, config)?;
+        let file = DevFile {
+            ingest_url: front.urls.ingest,
+            admin_url: front.urls.admin,
+            ops_url: front.urls.ops,
+            nats_url: nats_urls.join(","),
+            api_key: front.key.expose().to_owned(),
+            pid: std::process::id(),
+        };
+        announce(&file, &front.data_dir, config)?;
     }
     let result = system.ended().await;
-    // A second `dev` that waits for this file to go may start as soon as it is gone.
-    finish(config, &broker, shutdown).await;
-    DevFile::remove(&data_dir, std::process::id());
+    // Whoever finds the file would find nobody: it goes before what is in hand is finished.
+    DevFile::remove(&front.data_dir, std::process::id());
+    shutdown.drain(config.process.drain_timeout).await;
+    broker.flush().await;
     result
 }
 
@@ -118,14 +138,13 @@ fn announce(file: &DevFile, data_dir: &Path, config: &DevConfig) -> Result<(), E
         ..file.clone()
     };
     // Without a terminal the file says the same.
-    let _ = output::line(&banner::text(&shown, data_dir, &config.nats.prefix));
+    let _ = output::line(&banner::text(
+        &shown,
+        data_dir,
+        &config.nats.prefix,
+        &program(),
+    ));
     Ok(())
-}
-
-/// Waits for what is in hand, for as long as a drain may take, while the broker is there.
-async fn finish(config: &DevConfig, broker: &Broker, shutdown: &Shutdown) {
-    shutdown.drain(config.process.drain_timeout).await;
-    broker.flush().await;
 }
 
 fn data_dir(config: &DevConfig) -> Result<PathBuf, ExitError> {
@@ -159,6 +178,16 @@ fn url_of(listener: &TcpListener) -> Result<String, ExitError> {
         address.set_ip(loopback);
     }
     Ok(format!("http://{address}"))
+}
+
+/// This program as it was called, so that what is printed can be typed.
+fn program() -> String {
+    let name = std::env::args_os().next().unwrap_or_default();
+    match name.to_string_lossy() {
+        name if name.is_empty() => "posthorn".to_owned(),
+        name if name.contains(char::is_whitespace) => format!("'{name}'"),
+        name => name.into_owned(),
+    }
 }
 
 fn rule(broken: String) -> ExitError {

@@ -30,14 +30,14 @@ pub(crate) struct System {
 }
 
 impl System {
-    /// Starts all four.
+    /// Starts all four; they report to `health`.
     pub fn start(
         settings: Settings,
         broker: &Broker,
         listeners: Listeners,
+        mut health: Health,
         shutdown: &Shutdown,
     ) -> System {
-        let mut health = Health::new();
         let readiness = health.all();
         let ingest = posthorn_ingest::Deps {
             broker: broker.clone(),

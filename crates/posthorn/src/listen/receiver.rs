@@ -107,35 +107,39 @@ impl Receiver {
         }
     }
 
-    fn print(&self, headers: &HeaderMap, body: &[u8], outcome: &Outcome, now: UnixMillis) {
-        let report = report(headers, body, outcome, now);
+    /// Answers a request; the text is what is to be printed about it.
+    async fn answer(&self, request: Request<Body>) -> (Response, Option<String>) {
+        if !self.args.answers(request.uri().path()) {
+            return (StatusCode::NOT_FOUND.into_response(), None);
+        }
+        if request.method() != Method::POST {
+            return (StatusCode::METHOD_NOT_ALLOWED.into_response(), None);
+        }
+        let (head, body) = request.into_parts();
+        let Ok(body) = axum::body::to_bytes(body, MAX_BODY).await else {
+            return (StatusCode::PAYLOAD_TOO_LARGE.into_response(), None);
+        };
+        tokio::time::sleep(self.args.delay).await;
+        let now = posthorn_wiring::now();
+        let outcome = self.decide(&head.headers, &body, now);
+        let report = report(&head.headers, &body, &outcome, now);
         let text = match self.output {
             Output::Json => report.to_string(),
             Output::Table => line(&report, self.args.show_body),
         };
-        if output::line(&text).is_err() {
-            self.closed.store(true, Ordering::Relaxed);
-            self.shutdown.trigger();
-        }
+        (self.respond(&outcome), Some(text))
     }
 }
 
 async fn receive(State(receiver): State<Arc<Receiver>>, request: Request<Body>) -> Response {
-    if !receiver.args.answers(request.uri().path()) {
-        return StatusCode::NOT_FOUND.into_response();
+    let (response, text) = receiver.answer(request).await;
+    if let Some(text) = text
+        && output::line(&text).is_err()
+    {
+        receiver.closed.store(true, Ordering::Relaxed);
+        receiver.shutdown.trigger();
     }
-    if request.method() != Method::POST {
-        return StatusCode::METHOD_NOT_ALLOWED.into_response();
-    }
-    let (head, body) = request.into_parts();
-    let Ok(body) = axum::body::to_bytes(body, MAX_BODY).await else {
-        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
-    };
-    tokio::time::sleep(receiver.args.delay).await;
-    let now = posthorn_wiring::now();
-    let outcome = receiver.decide(&head.headers, &body, now);
-    receiver.print(&head.headers, &body, &outcome, now);
-    receiver.respond(&outcome)
+    response
 }
 
 fn report(headers: &HeaderMap, body: &[u8], outcome: &Outcome, now: UnixMillis) -> Value {
@@ -200,24 +204,23 @@ mod tests {
         request.body(Body::from(Bytes::from_static(body))).unwrap()
     }
 
-    fn receiver(args: &[&str]) -> State<Arc<Receiver>> {
+    fn receiver(args: &[&str]) -> Receiver {
         let args = Only::try_parse_from([&["x"], args].concat()).unwrap();
-        let receiver = Receiver::new(args.listen, Output::Json, Shutdown::new());
-        State(Arc::new(receiver.unwrap()))
+        Receiver::new(args.listen, Output::Json, Shutdown::new()).unwrap()
     }
 
-    async fn status(receiver: &State<Arc<Receiver>>, request: Request<Body>) -> u16 {
-        receive(receiver.clone(), request).await.status().as_u16()
+    async fn status(receiver: &Receiver, request: Request<Body>) -> u16 {
+        receiver.answer(request).await.0.status().as_u16()
     }
 
     #[tokio::test]
     async fn it_fails_as_told_and_then_takes() {
         let receiver = receiver(&["--fail", "503:2", "--retry-after", "7"]);
-        let first = receive(receiver.clone(), post("/", &[], b"{}")).await;
+        let first = receiver.answer(post("/", &[], b"{}")).await.0;
         assert_eq!(first.status().as_u16(), 503);
         assert_eq!(first.headers()[header::RETRY_AFTER], "7");
         assert_eq!(status(&receiver, post("/", &[], b"{}")).await, 503);
-        let third = receive(receiver.clone(), post("/", &[], b"{}")).await;
+        let third = receiver.answer(post("/", &[], b"{}")).await.0;
         assert_eq!(third.status().as_u16(), 200);
         assert!(third.headers().get(header::RETRY_AFTER).is_none());
     }
