@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`nats`] | a nats-server of the test's own |
 //! | [`receiver`] | the endpoint: records every request, answers by script |
+//! | [`dns`], [`tls`] | names that say what a test wants, and receivers behind TLS |
 //! | [`bins`], [`process`], [`cluster`] | the real binaries, one by one or as a system |
 //! | [`api`] | a client of the HTTP interfaces |
 //! | [`fault_proxy`] | a connection that can be paused and cut |
@@ -21,6 +22,7 @@
 pub mod api;
 pub mod bins;
 pub mod cluster;
+pub mod dns;
 pub mod fault_proxy;
 pub mod nats;
 pub mod oracle;
@@ -28,6 +30,7 @@ pub mod process;
 pub mod receiver;
 pub mod rig;
 pub mod stats;
+pub mod tls;
 pub mod wait;
 
 pub use cluster::{Cluster, Role};

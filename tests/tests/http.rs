@@ -3,5 +3,7 @@
 
 #[path = "http/answers.rs"]
 mod answers;
+#[path = "http/raw.rs"]
+mod raw;
 #[path = "http/support.rs"]
 mod support;

@@ -1,12 +1,13 @@
 //! Answers: what counts, what does not, and what they may cost.
 
-use crate::support::{SOON, attempts, attempts_at, letters, line, send, settled};
-use posthorn_broker::{BucketName, StreamName};
-use posthorn_delivery::attempt::AttemptResult;
-use posthorn_delivery::{BreakerState, Disposition, Reason};
+use crate::raw::{self, Raw};
+use crate::support::{SOON, attempts, attempts_at, letters, line, peak_memory, send, settled};
+use posthorn_delivery::attempt::{AttemptResult, MAX_RESPONSE_BODY};
+use posthorn_delivery::{Disposition, Failure, Reason};
 use posthorn_tests::receiver::{Receiver, Reply};
-use posthorn_tests::rig::{breaker, endpoint};
+use posthorn_tests::rig::endpoint;
 use std::time::{Duration, Instant};
+use tokio::io::AsyncWriteExt as _;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn http_01_ssrf_07_a_redirect_is_a_failure_and_is_never_followed() {
@@ -51,31 +52,183 @@ async fn http_01_ssrf_07_a_redirect_is_a_failure_and_is_never_followed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn http_13_an_early_413_is_a_413_every_time() {
+async fn http_09_fifty_endless_bodies_at_once_cost_little_memory() {
+    let rig = line().await;
+    let receiver = Receiver::start().await.unwrap();
+    receiver.answer("/hook", Reply::ok().endless());
+    let target = endpoint("acme", &receiver.url("/hook"));
+    rig.put(&target).await.unwrap();
+    send(&rig, "acme", "{}").await;
+    attempts_at(&rig, &target, 1).await;
+    let before = peak_memory("self");
+    rig.publish("acme", "a", 50).await.unwrap();
+    let recorded = attempts_at(&rig, &target, 51).await;
+    settled(&rig).await;
+    let grown = peak_memory("self") - before;
+    assert!(grown < 40 * 1024 * 1024, "{grown} bytes for 50 answers");
+    assert_eq!(receiver.count(), 51, "exactly one POST each");
+    for attempt in recorded {
+        assert_eq!(attempt.disposition, Disposition::Complete);
+        assert_eq!(attempt.response_body.len(), MAX_RESPONSE_BODY);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http_10_a_dripping_head_ends_at_the_timeout() {
+    let rig = line().await;
+    let receiver = Receiver::start().await.unwrap();
+    receiver.script("/hook", [Reply::ok().drip_head(Duration::from_millis(200))]);
+    let mut target = endpoint("acme", &receiver.url("/hook"));
+    target.timeout = Duration::from_secs(1);
+    rig.put(&target).await.unwrap();
+    send(&rig, "acme", "{}").await;
+    let recorded = attempts_at(&rig, &target, 2).await;
+    assert_eq!(recorded[0].result, AttemptResult::Error(Failure::Timeout));
+    assert!(
+        (990..2_000).contains(&recorded[0].latency_ms),
+        "{} ms",
+        recorded[0].latency_ms
+    );
+    assert_eq!(recorded[1].disposition, Disposition::Complete);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http_10_http_12_a_dripping_body_is_a_success_and_does_not_hold_its_slot() {
+    let rig = line().await;
+    let receiver = Receiver::start().await.unwrap();
+    let dripping = Reply::ok()
+        .body("x".repeat(500))
+        .drip_body(Duration::from_millis(200));
+    receiver.answer("/hook", dripping);
+    let mut target = endpoint("acme", &receiver.url("/hook"));
+    target.timeout = Duration::from_secs(60);
+    rig.put(&target).await.unwrap();
+    let begun = Instant::now();
+    send(&rig, "acme", "{}").await;
+    let recorded = attempts_at(&rig, &target, 1).await;
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert_eq!(recorded[0].disposition, Disposition::Complete);
+    settled(&rig).await;
+    assert_eq!(receiver.count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http_12_a_2xx_is_a_success_whatever_its_body_is() {
+    let rig = line().await;
+    let receiver = Receiver::start().await.unwrap();
+    let cut = Raw::start(|mut stream| async move {
+        let half = b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf";
+        stream.write_all(half).await.unwrap();
+        raw::reset(stream);
+    })
+    .await;
+    receiver.answer("/none", Reply::status(204));
+    receiver.answer("/empty", Reply::ok());
+    receiver.answer("/odd", Reply::ok().body(vec![0x00, 0xff, 0xfe]));
+    receiver.answer("/short", Reply::ok().body("0123456789").truncate());
+    receiver.answer("/endless", Reply::ok().endless());
+    let mut targets = Vec::new();
+    for path in ["/none", "/empty", "/odd", "/short", "/endless"] {
+        targets.push(endpoint("acme", &receiver.url(path)));
+    }
+    targets.push(endpoint("acme", &cut.url()));
+    for target in &targets {
+        rig.put(target).await.unwrap();
+    }
+    send(&rig, "acme", "{}").await;
+    for target in &targets {
+        let recorded = attempts_at(&rig, target, 1).await;
+        assert_eq!(recorded[0].disposition, Disposition::Complete);
+    }
+    settled(&rig).await;
+    let odd = attempts_at(&rig, &targets[2], 1).await;
+    assert_eq!(&odd[0].response_body[..], [0x00, 0xff, 0xfe]);
+    assert_eq!((receiver.count(), cut.connections()), (5, 1));
+    assert_eq!(attempts(&rig).await.len(), 6);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http_13_an_early_refusal_keeps_its_status_every_time() {
     let rig = line().await;
     let receiver = Receiver::start().await.unwrap();
     receiver.answer_early("/hook", Reply::status(413).body("too large"));
-    rig.put(&endpoint("acme", &receiver.url("/hook")))
-        .await
-        .unwrap();
-    for n in 0..20_u8 {
-        send(&rig, "acme", vec![b'a' + n; 900 * 1024]).await;
+    let target = endpoint("acme", &receiver.url("/hook"));
+    rig.put(&target).await.unwrap();
+    for size in [200, 900] {
+        for n in 0..20_u8 {
+            send(&rig, "acme", vec![b'a' + n; size * 1024]).await;
+        }
     }
-    let letters = letters(&rig, 20).await;
-    let reasons: Vec<_> = letters
-        .iter()
-        .map(|l| {
-            (
-                l.reason,
-                l.history.iter().map(|a| a.result).collect::<Vec<_>>(),
-            )
-        })
-        .collect();
-    assert!(
-        reasons
-            .iter()
-            .all(|(reason, results)| *reason == Reason::PermanentStatus
-                && *results == [AttemptResult::Status(413)]),
-        "{reasons:?}"
-    );
+    for letter in letters(&rig, 40).await {
+        let results: Vec<_> = letter.history.iter().map(|a| a.result).collect();
+        assert_eq!(letter.reason, Reason::PermanentStatus);
+        assert_eq!(results, [AttemptResult::Status(413)]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_http_is_a_malformed_response_and_is_tried_again() {
+    let rig = line().await;
+    let receiver = Receiver::start().await.unwrap();
+    let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "x: y\r\n".repeat(200));
+    let long = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "y".repeat(300 * 1024));
+    let answers = [
+        ("/garbage", "\0\x01 nonsense \r\n\r\n".to_owned()),
+        ("/status", "HTTP/1.1 9999 OK\r\n\r\n".to_owned()),
+        (
+            "/lengths",
+            "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab".to_owned(),
+        ),
+        ("/many", many),
+        ("/long", long),
+    ];
+    for (path, bytes) in answers {
+        receiver.script(path, [Reply::raw(bytes)]);
+        let target = endpoint("acme", &receiver.url(path));
+        rig.put(&target).await.unwrap();
+        rig.publish("acme", "a", 1).await.unwrap();
+        let recorded = attempts_at(&rig, &target, 2).await;
+        let failed = AttemptResult::Error(Failure::MalformedResponse);
+        assert_eq!(recorded[0].result, failed, "{path}");
+        assert_eq!(recorded[1].disposition, Disposition::Complete, "{path}");
+        rig.remove(&target).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_interim_answers_ends_at_the_timeout_and_costs_no_memory() {
+    let rig = line().await;
+    let flood = Raw::start(|mut stream| async move {
+        let early = b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n".repeat(100);
+        while stream.write_all(&early).await.is_ok() {}
+    })
+    .await;
+    let mut target = endpoint("acme", &flood.url());
+    target.timeout = Duration::from_secs(1);
+    target.retry = posthorn_tests::rig::retry(Duration::from_millis(10), 1);
+    rig.put(&target).await.unwrap();
+    let before = peak_memory("self");
+    send(&rig, "acme", "{}").await;
+    let recorded = attempts_at(&rig, &target, 1).await;
+    assert_eq!(recorded[0].result, AttemptResult::Error(Failure::Timeout));
+    assert!(recorded[0].latency_ms < 2_000);
+    assert!(peak_memory("self") - before < 30 * 1024 * 1024);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compressed_body_is_not_asked_for_and_never_inflated() {
+    let rig = line().await;
+    let receiver = Receiver::start().await.unwrap();
+    // The beginning of a gzip stream. Only its bytes matter: nobody may look into them.
+    let bomb = [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3][..], &[0; 90]].concat();
+    let reply = Reply::ok()
+        .header("content-encoding", "gzip")
+        .body(bomb.clone());
+    receiver.answer("/hook", reply);
+    let target = endpoint("acme", &receiver.url("/hook"));
+    rig.put(&target).await.unwrap();
+    send(&rig, "acme", "{}").await;
+    let recorded = attempts_at(&rig, &target, 1).await;
+    assert_eq!(recorded[0].response_body, bomb);
+    assert_eq!(receiver.requests()[0].header("accept-encoding"), None);
 }

@@ -61,11 +61,6 @@ pub async fn attempts_at(rig: &Rig, endpoint: &Endpoint, count: usize) -> Vec<At
     .unwrap()
 }
 
-/// What the first attempt at `endpoint` brought.
-pub async fn first_result(rig: &Rig, endpoint: &Endpoint) -> AttemptResult {
-    attempts_at(rig, endpoint, 1).await[0].result
-}
-
 /// Every letter, once there are `count`.
 pub async fn letters(rig: &Rig, count: usize) -> Vec<DeadLetter> {
     let broker = rig.broker();
@@ -96,4 +91,14 @@ pub async fn settled(rig: &Rig) {
     eventually(SOON, "everything is settled", idle)
         .await
         .unwrap();
+}
+
+/// The most memory that a process has had, in bytes.
+pub fn peak_memory(process: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    let kib: u64 = line
+        .and_then(|line| line.split_whitespace().nth(1)?.parse().ok())
+        .unwrap();
+    kib * 1024
 }

@@ -36,6 +36,7 @@ pub(crate) struct AttemptView {
     /// The event, which receivers know as `webhook-id`.
     event_id: String,
     /// Its type.
+    #[serde(rename = "type")]
     event_type: String,
     /// What was decided: `complete`, `retry`, `dead` or `skipped`.
     disposition: &'static str,

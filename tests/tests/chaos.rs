@@ -1,0 +1,13 @@
+//! The real binaries, killed at random moments under load, judged by an oracle: what was
+//! accepted is delivered or dead-lettered, and a fresh event still passes.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+#[path = "chaos/drain.rs"]
+mod drain;
+#[path = "chaos/kills.rs"]
+mod kills;
+#[path = "chaos/load.rs"]
+mod load;
+
+/// Each of these tests loads the machine; two at a time would measure each other.
+static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
