@@ -37,7 +37,8 @@ pub(crate) struct ConnectArgs {
     admin_key: Option<SecretString>,
 
     /// The data folder of `posthorn dev`, whose dev.json says what the flags do not.
-    #[arg(long, global = true, default_value = devfile::DEFAULT_FOLDER, value_name = "FOLDER")]
+    #[arg(long, global = true, env = "POSTHORN_DATA_DIR",
+        default_value = devfile::DEFAULT_FOLDER, value_name = "FOLDER")]
     data_dir: PathBuf,
 }
 

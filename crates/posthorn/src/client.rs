@@ -217,15 +217,19 @@ fn refusal(status: StatusCode, text: &str) -> Failure {
     let problem: Value = serde_json::from_str(text).unwrap_or(Value::Null);
     let word = |pointer: &str| problem.pointer(pointer).and_then(Value::as_str);
     let detail = word("/detail").or(word("/title")).unwrap_or("refused");
-    let mut sentence = format!("{detail} ({})", status.as_u16());
-    if let Some(field) = word("/field") {
-        sentence = format!("{field}: {sentence}");
-    }
+    let head = match word("/field") {
+        Some(field) => format!("{field}: {detail}"),
+        None => detail.to_owned(),
+    };
+    let mut sentence = format!("{head} ({})", status.as_u16());
     let errors = problem.pointer("/errors").and_then(Value::as_array);
     for error in errors.into_iter().flatten() {
         let word = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
-        let more = format!("; {}: {}", word("field"), word("detail"));
-        sentence.push_str(&more);
+        let more = format!("{}: {}", word("field"), word("detail"));
+        // One field alone is the whole problem and has been named.
+        if more != head {
+            sentence = format!("{sentence}; {more}");
+        }
     }
     Failure::refused(sentence)
 }
@@ -273,6 +277,10 @@ mod tests {
         let failure = refusal(StatusCode::UNPROCESSABLE_ENTITY, text);
         let words = "two fields are wrong (422); url: no host; retry.base: too long";
         assert_eq!(failure, Failure::refused(words));
+        let text =
+            r#"{"detail":"no host","field":"url","errors":[{"field":"url","detail":"no host"}]}"#;
+        let failure = refusal(StatusCode::UNPROCESSABLE_ENTITY, text);
+        assert_eq!(failure, Failure::refused("url: no host (422)"));
         let failure = refusal(StatusCode::BAD_GATEWAY, "<html>");
         assert_eq!(failure, Failure::refused("refused (502)"));
     }

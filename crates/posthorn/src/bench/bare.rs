@@ -24,6 +24,7 @@ const PREFIX: &str = "bench-bare";
 /// As the dispatcher has it.
 const PUMPS: usize = 2;
 const PUBLISHED_AT_ONCE: usize = 256;
+const STALL: Duration = Duration::from_secs(60);
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// What one message is put through.
@@ -97,7 +98,7 @@ impl Bench<'_> {
                 }))
             })
             .collect();
-        progress.finished.notified().await;
+        progress.wait().await?;
         let cpu = Cpu::now(self.server.pid()).per_ten_thousand(before, total);
         shutdown.trigger();
         shutdown.drain(DRAIN).await;
@@ -252,6 +253,16 @@ impl Progress {
         if self.done.fetch_add(1, Ordering::Relaxed) + 1 == self.total {
             self.finished.notify_one();
         }
+    }
+
+    /// Waits for the last one, for longer than any machine should take.
+    async fn wait(&self) -> Result<(), Failure> {
+        let limit = STALL + Duration::from_millis(self.total.saturating_mul(10));
+        let waited = tokio::time::timeout(limit, self.finished.notified()).await;
+        waited.map_err(|_| {
+            let done = self.done.load(Ordering::Relaxed);
+            Failure::Internal(format!("only {done} of {} messages came", self.total))
+        })
     }
 
     fn took(&self) -> Duration {
