@@ -3,7 +3,17 @@
 
 #[path = "http/answers.rs"]
 mod answers;
+#[path = "http/connections.rs"]
+mod connections;
+#[path = "http/names.rs"]
+mod names;
+#[path = "http/proxy.rs"]
+mod proxy;
 #[path = "http/raw.rs"]
 mod raw;
+#[path = "http/secure.rs"]
+mod secure;
 #[path = "http/support.rs"]
 mod support;
+#[path = "http/wire.rs"]
+mod wire;

@@ -1,13 +1,29 @@
 //! The one HTTP client, with everything switched off that acts on its own.
+//!
+//! It follows no redirect, repeats nothing, reads no proxy variable, and asks for no
+//! compression, so nothing is ever inflated. The bounds of what it reads are here; the bound of
+//! how long it takes is the caller's.
 
 use crate::config::Settings;
+use crate::connector::{Connector, Proxy};
+use crate::failure::failure_of;
+use crate::prepared::Prepared;
 use crate::resolver::{Guard, GuardedResolver};
+use crate::socket::{Dialer, Used};
+use crate::trust;
+use bytes::Bytes;
+use http::header::PROXY_AUTHORIZATION;
+use http::{HeaderMap, Method, Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client as Pool;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use posthorn_delivery::Failure;
 use posthorn_egress::{EgressPolicy, TargetUrl};
-use reqwest::redirect::Policy;
-use reqwest::{Proxy, RequestBuilder};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Idle connections are closed before common servers close them (Node after 5 s), because a
 /// request on one that is just being closed fails.
@@ -19,50 +35,63 @@ const MAX_HEADER_BYTES: u32 = 64 * 1024;
 
 /// The client and the guard that its names go through.
 pub(crate) struct Client {
-    inner: reqwest::Client,
+    pool: Pool<Connector, Full<Bytes>>,
     guard: Arc<Guard>,
-    proxied: bool,
+    proxy: Option<Proxy>,
 }
 
 impl Client {
     pub fn new(settings: &Settings, egress: &EgressPolicy) -> Result<Client, anyhow::Error> {
         let guard = Arc::new(Guard::new(&settings.dns_servers, egress.clone())?);
-        let proxy = settings
-            .egress_proxy
-            .as_deref()
-            .map(Proxy::all)
-            .transpose()
-            .map_err(reqwest::Error::without_url)?;
-        let proxy_host = settings.egress_proxy.as_deref().and_then(host_of);
-        let proxied = proxy.is_some();
-        let mut builder = reqwest::Client::builder()
-            .redirect(Policy::none())
-            .referer(false)
-            // Ambient proxy variables would switch the guard off silently.
-            .no_proxy()
-            .retry(reqwest::retry::never())
-            .connect_timeout(CONNECT)
+        let proxy = settings.egress_proxy.as_deref().and_then(Proxy::parse);
+        let tls = trust::client_config(settings.egress_ca.as_deref())?;
+        let proxy_host = proxy.as_ref().map(|proxy| proxy.host.clone());
+        let resolver = GuardedResolver::new(guard.clone(), proxy_host);
+        let mut http = HttpConnector::new_with_resolver(resolver);
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_connect_timeout(Some(CONNECT));
+        let connector = Connector::new(Dialer::new(http), &tls, proxy.as_ref());
+        let pool = Pool::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(IDLE_PER_HOST)
-            .tcp_nodelay(true)
             .http1_max_headers(MAX_HEADERS)
+            .http1_max_buf_size(MAX_HEADER_BYTES as usize)
             .http2_max_header_list_size(MAX_HEADER_BYTES)
-            .dns_resolver(GuardedResolver::new(guard.clone(), proxy_host));
-        if let Some(proxy) = proxy {
-            builder = builder.proxy(proxy);
+            .build(connector);
+        Ok(Client { pool, guard, proxy })
+    }
+
+    /// Posts once. The answer's body is still to be read.
+    pub async fn post(
+        &self,
+        prepared: &Prepared,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, Failure> {
+        self.check(&prepared.target).await?;
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = prepared.uri.clone();
+        *request.headers_mut() = headers;
+        if let Some(auth) = self.forward_auth(prepared) {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, auth);
         }
-        let inner = builder.build().map_err(reqwest::Error::without_url)?;
-        Ok(Client {
-            inner,
-            guard,
-            proxied,
-        })
+        let begun = Instant::now();
+        let response = self.pool.request(request).await;
+        let response = response.map_err(|error| failure_of(&error, begun.elapsed()))?;
+        if let Some(used) = response.extensions().get::<Used>() {
+            used.set();
+        }
+        Ok(response)
     }
 
     /// With a proxy the connection does not go through our resolver, so the name is resolved
     /// and judged here first. Without one the resolver does it as part of the connection.
-    pub async fn check(&self, target: &TargetUrl) -> Result<(), Failure> {
-        if !self.proxied || target.literal_ip().is_some() {
+    async fn check(&self, target: &TargetUrl) -> Result<(), Failure> {
+        if self.proxy.is_none() || target.literal_ip().is_some() {
             return Ok(());
         }
         self.guard
@@ -72,27 +101,22 @@ impl Client {
             .map_err(|error| error.failure())
     }
 
-    pub fn post(&self, target: &TargetUrl) -> RequestBuilder {
-        self.inner.post(target.url().clone())
+    /// What a proxy must see on a request that it sends on; a tunnel has shown it before.
+    fn forward_auth(&self, prepared: &Prepared) -> Option<http::HeaderValue> {
+        let forwarded = prepared.uri.scheme_str() == Some("http");
+        self.proxy
+            .as_ref()
+            .filter(|_| forwarded)
+            .and_then(|proxy| proxy.auth.clone())
     }
 }
 
 /// Whether a proxy setting can be used; the text never shows it, as it may hold a password.
 pub(crate) fn check_proxy(proxy: Option<&str>) -> Result<(), String> {
-    let Some(proxy) = proxy else { return Ok(()) };
-    let scheme_ok =
-        url::Url::parse(proxy).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
-    if scheme_ok && Proxy::all(proxy).is_ok() {
-        return Ok(());
+    match proxy {
+        Some(text) if Proxy::parse(text).is_none() => {
+            Err("egress-proxy must be an http or https URL".to_owned())
+        }
+        _ => Ok(()),
     }
-    Err("egress-proxy must be an http or https URL".to_owned())
-}
-
-fn host_of(proxy: &str) -> Option<String> {
-    Some(
-        url::Url::parse(proxy)
-            .ok()?
-            .host_str()?
-            .to_ascii_lowercase(),
-    )
 }

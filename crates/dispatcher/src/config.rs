@@ -8,6 +8,7 @@ use posthorn_runtime::config::{
 };
 use serde::Serialize;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What is the dispatcher's own.
@@ -33,6 +34,10 @@ pub struct Settings {
     #[serde(serialize_with = "as_redacted_url")]
     pub egress_proxy: Option<String>,
 
+    /// A PEM file of root certificates that are believed beside the system's.
+    #[arg(long, env = "POSTHORN_EGRESS_CA", value_name = "FILE")]
+    pub egress_ca: Option<PathBuf>,
+
     /// DNS servers to ask instead of the system's, comma separated.
     #[arg(
         long,
@@ -56,6 +61,7 @@ impl Default for Settings {
             egress_allow: None,
             egress_deny: None,
             egress_proxy: None,
+            egress_ca: None,
             dns_servers: Vec::new(),
             breaker_disable_after: Duration::from_secs(5 * 86_400),
         }
@@ -68,6 +74,7 @@ impl std::fmt::Debug for Settings {
             .field("dispatch_concurrency", &self.dispatch_concurrency)
             .field("egress_allow", &self.egress_allow)
             .field("egress_deny", &self.egress_deny)
+            .field("egress_ca", &self.egress_ca)
             .field("dns_servers", &self.dns_servers)
             .finish_non_exhaustive()
     }
@@ -120,6 +127,7 @@ impl ServiceConfig for Config {
         self.nats.validate()?;
         self.retention.validate()?;
         crate::client::check_proxy(self.settings.egress_proxy.as_deref())?;
+        crate::trust::check(self.settings.egress_ca.as_deref())?;
         self.settings.egress().map(drop)
     }
 }

@@ -1,9 +1,10 @@
 //! From the client's errors to the failures that a record names.
 //!
-//! The errors' own texts hold URLs and are never used: what happened is read off the types in
-//! the chain.
+//! The errors' own texts are never used: what happened is read off the types in the chain.
 
 use crate::resolver::ResolveError;
+use crate::socket::Used;
+use hyper_util::client::legacy;
 use posthorn_delivery::Failure;
 use std::error::Error;
 use std::io;
@@ -22,71 +23,86 @@ const LOCAL: [i32; 5] = [
     105, // ENOBUFS
 ];
 
-/// What kept a request from being answered.
-pub(crate) fn failure_of(error: reqwest::Error, after: Duration) -> Failure {
-    let error = error.without_url();
-    let chain = || links(&error);
+/// What kept a request from being answered, `after` it was begun.
+pub(crate) fn failure_of(error: &legacy::Error, after: Duration) -> Failure {
+    let chain = || links(error);
     if let Some(resolve) = chain().find_map(|e| e.downcast_ref::<ResolveError>()) {
         return resolve.failure();
     }
-    if chain()
-        .filter_map(os_error)
-        .any(|code| LOCAL.contains(&code))
-    {
+    if chain().filter_map(|e| e.downcast_ref()).any(is_local) {
         return Failure::Local;
     }
-    if chain().any(is_tls) {
+    if chain().any(|e| e.is::<rustls::Error>()) {
         return Failure::Tls;
-    }
-    if error.is_timeout() {
-        return Failure::Timeout;
     }
     if error.is_connect() {
         return Failure::Connect;
     }
-    if let Some(h2) = chain().find_map(|e| e.downcast_ref::<h2::Error>()) {
-        return http2_failure(h2);
+    if let Some(h2) = chain().find_map(|e| e.downcast_ref::<h2::Error>())
+        && is_unprocessed(h2)
+    {
+        return Failure::GoAway;
     }
-    chain()
-        .find_map(|e| e.downcast_ref::<hyper::Error>())
-        .map_or(Failure::Reset, |e| http1_failure(e, after))
-}
-
-fn links<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |link| {
-        let link: &'a (dyn Error + 'static) = *link;
-        link.source()
-    })
-}
-
-fn http1_failure(error: &hyper::Error, after: Duration) -> Failure {
-    if error.is_parse() || error.is_parse_status() || error.is_parse_too_large() {
+    let http = chain().find_map(|e| e.downcast_ref::<hyper::Error>());
+    if http.is_some_and(is_malformed) {
         return Failure::MalformedResponse;
     }
-    if after < STALE {
+    let connection = Connection::of(error);
+    if connection.used && (after < STALE || connection.http2) {
         return Failure::StaleConnection;
     }
     Failure::Reset
 }
 
-/// GOAWAY and a refused stream say that the request was not processed (RFC 9113, 6.8 and 8.7).
-fn http2_failure(error: &h2::Error) -> Failure {
-    let refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
-    if error.is_go_away() || refused {
-        return Failure::GoAway;
-    }
-    Failure::Reset
+/// Whether an error is this machine's and not the peer's.
+pub(crate) fn is_local(error: &io::Error) -> bool {
+    error
+        .raw_os_error()
+        .is_some_and(|code| LOCAL.contains(&code))
 }
 
-fn os_error(error: &(dyn Error + 'static)) -> Option<i32> {
-    error.downcast_ref::<io::Error>()?.raw_os_error()
-}
-
-fn is_tls(error: &(dyn Error + 'static)) -> bool {
-    let inside = || {
-        error
+/// An error and all that it is made of. What an I/O error wraps is not its source but part of
+/// itself, so it is looked into.
+fn links<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |link| {
+        let link: &'a (dyn Error + 'static) = *link;
+        let inside = link
             .downcast_ref::<io::Error>()
             .and_then(io::Error::get_ref)
-    };
-    error.is::<rustls::Error>() || inside().is_some_and(|inner| inner.is::<rustls::Error>())
+            .map(|inner| inner as &(dyn Error + 'static));
+        inside.or_else(|| link.source())
+    })
+}
+
+/// The connection that an error came from.
+#[derive(Default)]
+struct Connection {
+    /// It had answered before: only then can it have gone stale while it waited.
+    used: bool,
+    /// It carried many requests. One that ends under all of them at once was shut down, as load
+    /// balancers do, and says nothing of the one request, however long that had been open.
+    http2: bool,
+}
+
+impl Connection {
+    fn of(error: &legacy::Error) -> Connection {
+        let Some(connected) = error.connect_info() else {
+            return Connection::default();
+        };
+        let mut extensions = http::Extensions::new();
+        connected.get_extras(&mut extensions);
+        Connection {
+            used: extensions.get::<Used>().is_some_and(Used::get),
+            http2: connected.is_negotiated_h2(),
+        }
+    }
+}
+
+fn is_malformed(error: &hyper::Error) -> bool {
+    error.is_parse() || error.is_parse_status() || error.is_parse_too_large()
+}
+
+/// GOAWAY and a refused stream say that the request was not processed (RFC 9113, 6.8 and 8.7).
+fn is_unprocessed(error: &h2::Error) -> bool {
+    error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM)
 }

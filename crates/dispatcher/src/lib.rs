@@ -11,7 +11,9 @@ mod attempt;
 mod breakers;
 mod client;
 mod config;
+mod connector;
 mod context;
+mod descriptors;
 mod endpoints;
 mod failure;
 mod gauges;
@@ -22,6 +24,8 @@ mod resolver;
 mod send;
 mod settle;
 mod slots;
+mod socket;
+mod trust;
 
 pub use config::{Config, Settings};
 
@@ -81,6 +85,7 @@ pub async fn serve(settings: Settings, deps: Deps, shutdown: Shutdown) -> Result
         readiness,
         drain_timeout,
     } = deps;
+    descriptors::raise();
     let context = Context::open(&broker, &settings).await?;
     let connection = readiness.component("nats");
     let component = Arc::new(readiness.component_with_heartbeat("dispatch", MAX_SILENCE));
@@ -98,7 +103,7 @@ pub async fn serve(settings: Settings, deps: Deps, shutdown: Shutdown) -> Result
     context.loaded().await;
     context.peers.settled().await;
 
-    let concurrency = usize::try_from(settings.dispatch_concurrency).unwrap_or(1);
+    let concurrency = descriptors::affordable(settings.dispatch_concurrency);
     let permits = Arc::new(Semaphore::new(concurrency));
     let pumps = (0..PUMPS).map(|_| {
         let (context, component, tasks) = (context.clone(), component.clone(), shutdown.clone());

@@ -1,7 +1,9 @@
 //! An endpoint made ready for requests: its URL checked, its secrets decoded, its headers
 //! built. Done once for each revision of its configuration, not for each attempt.
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use crate::connector::{basic_auth, uri_of};
+use http::header::{ACCEPT, AUTHORIZATION};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use moka::sync::Cache;
 use posthorn_broker::Versioned;
 use posthorn_delivery::endpoint::StoredSecret;
@@ -15,9 +17,26 @@ use std::time::Duration;
 const IDLE: Duration = Duration::from_secs(600);
 const MAX_ENDPOINTS: u64 = 50_000;
 
+/// Headers that say how a message is framed and passed on. The API refuses them; one that is
+/// here all the same would cut the body or lead it elsewhere.
+const TRANSPORT: [&str; 11] = [
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
 /// What requests to an endpoint are made of.
 pub(crate) struct Prepared {
     pub target: TargetUrl,
+    pub uri: Uri,
     pub headers: HeaderMap,
     pub schemes: Vec<Scheme>,
     secrets: Live<Secret>,
@@ -68,8 +87,9 @@ impl Prepared {
             .map(|name| name.parse())
             .collect();
         Ok(Prepared {
+            uri: uri_of(target.url()).ok_or(Refusal::Unusable)?,
+            headers: own_headers(endpoint, &target)?,
             target,
-            headers: custom_headers(endpoint)?,
             schemes: schemes.map_err(|_| Refusal::Unusable)?,
             secrets: decode(&endpoint.secrets, |text| Secret::parse(text).ok())?,
             pairs: decode(&endpoint.key_pairs, |text| KeyPair::parse(text).ok())?,
@@ -102,11 +122,27 @@ fn decode<T>(
     })
 }
 
+/// What every request to an endpoint has: the custom headers, and before them what they may
+/// replace.
+fn own_headers(endpoint: &Endpoint, target: &TargetUrl) -> Result<HeaderMap, Refusal> {
+    let mut headers = custom_headers(endpoint)?;
+    headers
+        .entry(ACCEPT)
+        .or_insert(HeaderValue::from_static("*/*"));
+    if let Some(auth) = basic_auth(target.url()) {
+        headers.entry(AUTHORIZATION).or_insert(auth);
+    }
+    Ok(headers)
+}
+
 /// A header that is not valid is a mistake in the configuration that no retry mends.
 fn custom_headers(endpoint: &Endpoint) -> Result<HeaderMap, Refusal> {
     let mut headers = HeaderMap::with_capacity(endpoint.headers.len());
     for (name, value) in &endpoint.headers {
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| Refusal::Unusable)?;
+        if TRANSPORT.contains(&name.as_str()) {
+            return Err(Refusal::Unusable);
+        }
         let mut value = HeaderValue::from_str(value.reveal()).map_err(|_| Refusal::Unusable)?;
         value.set_sensitive(true);
         headers.append(name, value);

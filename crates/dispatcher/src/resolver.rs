@@ -3,14 +3,18 @@
 //! when no answer comes.
 
 use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{NameServerConfig, ResolverConfig};
+use hickory_resolver::config::{LookupIpStrategy, NameServerConfig, ResolverConfig};
+use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hyper_util::client::legacy::connect::dns::Name;
 use posthorn_delivery::Failure;
 use posthorn_egress::EgressPolicy;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
+use tower_service::Service;
 
 const LOOKUP: Duration = Duration::from_secs(5);
 
@@ -21,6 +25,8 @@ pub(crate) enum ResolveError {
     NoAnswer,
     #[error("the name resolves to an address that may not be called")]
     Denied,
+    #[error("there is no socket to ask for the name with")]
+    Local,
 }
 
 impl ResolveError {
@@ -28,6 +34,7 @@ impl ResolveError {
         match self {
             ResolveError::NoAnswer => Failure::Dns,
             ResolveError::Denied => Failure::EgressDenied,
+            ResolveError::Local => Failure::Local,
         }
     }
 }
@@ -49,6 +56,8 @@ impl Guard {
         };
         builder.options_mut().timeout = Duration::from_secs(2);
         builder.options_mut().attempts = 2;
+        // Both kinds are judged: which one connects first is not known beforehand.
+        builder.options_mut().ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
         Ok(Guard {
             resolver: builder.build()?,
             policy,
@@ -73,12 +82,19 @@ impl Guard {
         let answer = tokio::time::timeout(LOOKUP, self.resolver.lookup_ip(absolute.as_str())).await;
         let found = answer
             .map_err(|_| ResolveError::NoAnswer)?
-            .map_err(|_| ResolveError::NoAnswer)?;
+            .map_err(|error| no_answer(&error))?;
         let addresses: Vec<IpAddr> = found.iter().collect();
         if addresses.is_empty() {
             return Err(ResolveError::NoAnswer);
         }
         Ok(addresses)
+    }
+}
+
+fn no_answer(error: &NetError) -> ResolveError {
+    match error {
+        NetError::Io(io) if crate::failure::is_local(io) => ResolveError::Local,
+        _ => ResolveError::NoAnswer,
     }
 }
 
@@ -91,11 +107,15 @@ fn name_server(server: SocketAddr) -> NameServerConfig {
 }
 
 /// The guard as the HTTP client calls it.
+#[derive(Clone)]
 pub(crate) struct GuardedResolver {
     guard: Arc<Guard>,
     /// The operator's own proxy may have a private address.
     proxy_host: Option<String>,
 }
+
+type Resolving =
+    Pin<Box<dyn Future<Output = Result<std::vec::IntoIter<SocketAddr>, ResolveError>> + Send>>;
 
 impl GuardedResolver {
     pub fn new(guard: Arc<Guard>, proxy_host: Option<String>) -> GuardedResolver {
@@ -103,8 +123,16 @@ impl GuardedResolver {
     }
 }
 
-impl Resolve for GuardedResolver {
-    fn resolve(&self, name: Name) -> Resolving {
+impl Service<Name> for GuardedResolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = ResolveError;
+    type Future = Resolving;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ResolveError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Resolving {
         let guard = self.guard.clone();
         let trusted = self.proxy_host.as_deref() == Some(name.as_str());
         Box::pin(async move {
@@ -113,8 +141,9 @@ impl Resolve for GuardedResolver {
             } else {
                 guard.resolve(name.as_str()).await
             };
+            // The port is the URL's.
             let addresses = found?.into_iter().map(|ip| SocketAddr::new(ip, 0));
-            Ok(Box::new(addresses.collect::<Vec<_>>().into_iter()) as Addrs)
+            Ok(addresses.collect::<Vec<_>>().into_iter())
         })
     }
 }

@@ -1,16 +1,17 @@
 //! One request, bounded in time and bytes whatever the receiver does.
 
 use crate::context::Context;
-use crate::failure::failure_of;
 use crate::prepared::Prepared;
 use crate::request;
 use bytes::{Bytes, BytesMut};
+use http::Response;
 use http::header::RETRY_AFTER;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 use metrics::{gauge, histogram};
 use posthorn_delivery::attempt::MAX_RESPONSE_BODY;
 use posthorn_delivery::retry::RetryAfter;
 use posthorn_delivery::{Delivery, Endpoint, Failure, Outcome, UnixMillis};
-use reqwest::Response;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -52,18 +53,9 @@ pub(crate) async fn send(
     };
     let _counted = InFlight::enter();
     let begun = Instant::now();
-    let exchange = async {
-        context.client.check(&prepared.target).await?;
-        let request = context
-            .client
-            .post(&prepared.target)
-            .headers(headers)
-            .body(delivery.payload.clone());
-        request
-            .send()
-            .await
-            .map_err(|error| failure_of(error, begun.elapsed()))
-    };
+    let exchange = context
+        .client
+        .post(prepared, headers, delivery.payload.clone());
     // One deadline over name, connection, request and answer: a receiver that drips a byte
     // now and then resets every smaller timeout.
     let response = tokio::time::timeout(endpoint.timeout, exchange)
@@ -95,7 +87,7 @@ pub(crate) async fn send(
     }
 }
 
-fn outcome_of(response: &Response) -> Outcome {
+fn outcome_of(response: &Response<Incoming>) -> Outcome {
     let values = response
         .headers()
         .get_all(RETRY_AFTER)
@@ -108,11 +100,12 @@ fn outcome_of(response: &Response) -> Outcome {
 }
 
 /// The beginning of the body. Best effort: the outcome stands, however the body ends.
-async fn read_body(mut response: Response, limit: Duration) -> Bytes {
+async fn read_body(mut response: Response<Incoming>, limit: Duration) -> Bytes {
     let mut kept = BytesMut::new();
     let mut read = 0;
     let reading = async {
-        while let Ok(Some(chunk)) = response.chunk().await {
+        while let Some(Ok(frame)) = response.frame().await {
+            let Ok(chunk) = frame.into_data() else { break };
             let room = MAX_RESPONSE_BODY - kept.len();
             kept.extend_from_slice(&chunk[..chunk.len().min(room)]);
             read += chunk.len();

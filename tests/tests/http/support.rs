@@ -3,7 +3,6 @@
 use async_nats::{HeaderMap, jetstream};
 use bytes::Bytes;
 use posthorn_broker::StreamName;
-use posthorn_delivery::attempt::AttemptResult;
 use posthorn_delivery::{Attempt, DeadLetter, Endpoint};
 use posthorn_dispatcher::Settings;
 use posthorn_tests::rig::Rig;
