@@ -7,6 +7,8 @@ mod answers;
 mod connections;
 #[path = "http/names.rs"]
 mod names;
+#[path = "http/process.rs"]
+mod process;
 #[path = "http/proxy.rs"]
 mod proxy;
 #[path = "http/raw.rs"]

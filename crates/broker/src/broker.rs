@@ -1,7 +1,7 @@
 //! The handle that services hold.
 
 use crate::codec::Wire;
-use crate::connect::{ConnectSettings, connect};
+use crate::connect::{ConnectSettings, Connections, connect};
 use crate::consume::PullConsumer;
 use crate::error::BrokerError;
 use crate::kv::Bucket;
@@ -34,6 +34,7 @@ pub struct Broker {
 
 struct Inner {
     client: Client,
+    connections: Connections,
     context: Context,
     topology: Topology,
     /// When EVENTS was created, in milliseconds: with a sequence it names an event.
@@ -50,7 +51,7 @@ impl Broker {
         settings: &ConnectSettings,
         topology: Topology,
     ) -> Result<Broker, BrokerError> {
-        let client = connect(settings).await?;
+        let (client, connections) = connect(settings).await?;
         let context = ContextBuilder::new()
             .timeout(Duration::from_secs(5))
             .ack_timeout(Duration::from_secs(5))
@@ -61,6 +62,7 @@ impl Broker {
         let broker = Broker {
             inner: Arc::new(Inner {
                 client,
+                connections,
                 context,
                 topology,
                 events_created,
@@ -264,7 +266,13 @@ impl Broker {
             id,
             expect_subject_sequence,
         };
-        publish(&self.inner.context, &outgoing, patience).await
+        publish(
+            &self.inner.context,
+            &self.inner.connections,
+            &outgoing,
+            patience,
+        )
+        .await
     }
 
     /// A bucket of one type.
@@ -468,6 +476,7 @@ impl Broker {
         };
         Ok(PullConsumer {
             client: self.inner.client.clone(),
+            connections: self.inner.connections.clone(),
             inner,
         })
     }

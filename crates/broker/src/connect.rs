@@ -3,7 +3,9 @@
 use crate::error::BrokerError;
 use async_nats::ConnectOptions;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// The oldest nats-server that Posthorn runs on.
 pub const MINIMUM_SERVER: (u32, u32, u32) = (2, 12, 0);
@@ -46,17 +48,36 @@ impl ConnectSettings {
     }
 }
 
+/// How often the connection has been made: whoever waits for an answer over it must ask again
+/// when this changes, because what was under way when it broke will not be answered.
+#[derive(Clone)]
+pub(crate) struct Connections(watch::Receiver<u64>);
+
+impl Connections {
+    /// Waits until the connection has been made anew after this call.
+    pub async fn renewed(&self) {
+        let mut seen = self.0.clone();
+        seen.mark_unchanged();
+        if seen.changed().await.is_err() {
+            // The connection has been closed for good; the caller's own timeout decides.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
 /// Connects, tries again until the timeout, and checks the server's version.
-pub(crate) async fn connect(settings: &ConnectSettings) -> Result<async_nats::Client, BrokerError> {
+pub(crate) async fn connect(
+    settings: &ConnectSettings,
+) -> Result<(async_nats::Client, Connections), BrokerError> {
+    let (made, seen) = watch::channel(0);
+    let made = Arc::new(made);
     let give_up = tokio::time::Instant::now() + settings.timeout;
     let mut attempt = 0;
     loop {
-        let connected = options(settings)
-            .await?
-            .connect(settings.urls.clone())
-            .await;
+        let options = options(settings, made.clone()).await?;
+        let connected = options.connect(settings.urls.clone()).await;
         let error = match connected {
-            Ok(client) => return check_version(client),
+            Ok(client) => return check_version(client).map(|client| (client, Connections(seen))),
             Err(error) => error,
         };
         attempt += 1;
@@ -68,7 +89,10 @@ pub(crate) async fn connect(settings: &ConnectSettings) -> Result<async_nats::Cl
     }
 }
 
-async fn options(settings: &ConnectSettings) -> Result<ConnectOptions, BrokerError> {
+async fn options(
+    settings: &ConnectSettings,
+    made: Arc<watch::Sender<u64>>,
+) -> Result<ConnectOptions, BrokerError> {
     let mut options = ConnectOptions::new()
         .name(&settings.client_name)
         .connection_timeout(Duration::from_secs(5))
@@ -77,7 +101,15 @@ async fn options(settings: &ConnectSettings) -> Result<ConnectOptions, BrokerErr
         .request_timeout(Some(Duration::from_secs(5)))
         .client_capacity(8192)
         .subscription_capacity(65_536)
-        .event_callback(|event| async move { log_event(&event) });
+        .event_callback(move |event| {
+            let made = made.clone();
+            async move {
+                log_event(&event);
+                if matches!(event, async_nats::Event::Connected) {
+                    made.send_modify(|times| *times += 1);
+                }
+            }
+        });
     if let Some(path) = &settings.creds {
         options = options
             .credentials_file(path)

@@ -1,5 +1,6 @@
 //! Taking messages from a work queue, and settling them so that it holds.
 
+use crate::connect::Connections;
 use crate::error::BrokerError;
 use async_nats::jetstream::{self, AckKind, consumer::pull};
 use async_nats::{Client, HeaderMap, Request};
@@ -21,6 +22,7 @@ const ACK_TRIES: u32 = 5;
 #[derive(Clone)]
 pub struct PullConsumer {
     pub(crate) client: Client,
+    pub(crate) connections: Connections,
     pub(crate) inner: jetstream::consumer::Consumer<pull::Config>,
 }
 
@@ -44,9 +46,9 @@ impl PullConsumer {
             .messages()
             .await
             .map_err(BrokerError::refused)?;
-        let client = self.client.clone();
+        let (client, connections) = (self.client.clone(), self.connections.clone());
         Ok(batch.map(move |message| match message {
-            Ok(message) => Ok(Incoming::new(client.clone(), message)),
+            Ok(message) => Ok(Incoming::new(client.clone(), connections.clone(), message)),
             Err(error) => Err(BrokerError::Refused(error)),
         }))
     }
@@ -68,6 +70,7 @@ impl PullConsumer {
 /// ack wait.
 pub struct Incoming {
     client: Client,
+    connections: Connections,
     message: jetstream::Message,
     sequence: u64,
     delivered: i64,
@@ -75,7 +78,7 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    fn new(client: Client, message: jetstream::Message) -> Incoming {
+    fn new(client: Client, connections: Connections, message: jetstream::Message) -> Incoming {
         let (sequence, delivered, stored_at) = message.info().map_or((0, 0, 0), |info| {
             let millis = info.published.unix_timestamp_nanos() / 1_000_000;
             (
@@ -86,6 +89,7 @@ impl Incoming {
         });
         Incoming {
             client,
+            connections,
             message,
             sequence,
             delivered,
@@ -145,7 +149,11 @@ impl Incoming {
             let request = Request::new()
                 .payload(Bytes::from_static(b"+ACK"))
                 .timeout(Some(Duration::from_secs(2)));
-            match self.client.send_request(reply.clone(), request).await {
+            let answer = tokio::select! {
+                answer = self.client.send_request(reply.clone(), request) => answer,
+                () = self.connections.renewed() => continue,
+            };
+            match answer {
                 Ok(_) => return Ok(()),
                 Err(error) => tracing::debug!(%error, "an acknowledgement got no answer"),
             }

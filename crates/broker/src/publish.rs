@@ -1,5 +1,6 @@
 //! Publishing: under a deterministic id, repeated until the PubAck.
 
+use crate::connect::Connections;
 use crate::error::BrokerError;
 use crate::metric;
 use async_nats::HeaderMap;
@@ -82,6 +83,7 @@ impl Outgoing {
 /// same message goes out again under the same id: a stream that has it says so.
 pub(crate) async fn publish(
     context: &Context,
+    connections: &Connections,
     outgoing: &Outgoing,
     patience: Patience,
 ) -> Result<Stored, BrokerError> {
@@ -89,7 +91,7 @@ pub(crate) async fn publish(
     let mut pause = Duration::from_millis(20);
     let mut ambiguous = false;
     loop {
-        let error = match once(context, outgoing, give_up).await {
+        let error = match once(context, connections, outgoing, give_up).await {
             Ok(stored) => {
                 return Ok(Stored {
                     ambiguous,
@@ -110,6 +112,7 @@ pub(crate) async fn publish(
 
 async fn once(
     context: &Context,
+    connections: &Connections,
     outgoing: &Outgoing,
     give_up: Instant,
 ) -> Result<Stored, BrokerError> {
@@ -120,9 +123,11 @@ async fn once(
             .map_err(from_publish)?;
         ack.await.map_err(from_publish)
     };
-    let stored = tokio::time::timeout_at(give_up, attempt)
-        .await
-        .map_err(|_| BrokerError::TimedOut)??;
+    let stored = tokio::select! {
+        stored = tokio::time::timeout_at(give_up, attempt) => stored.map_err(|_| BrokerError::TimedOut)??,
+        // The answer went down with the connection.
+        () = connections.renewed() => return Err(BrokerError::TimedOut),
+    };
     Ok(Stored {
         sequence: stored.sequence,
         duplicate: stored.duplicate,

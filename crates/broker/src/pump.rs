@@ -129,6 +129,8 @@ impl Pump {
                 biased;
                 () = self.stop.cancelled() => break,
                 next = batch.next() => next,
+                // The request went down with the connection and would be waited for in vain.
+                () = consumer.connections.renewed() => return Ok(()),
             };
             let Some(message) = next else { return Ok(()) };
             let Some(permit) = held.pop() else {

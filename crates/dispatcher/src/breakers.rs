@@ -8,6 +8,7 @@ use moka::sync::Cache;
 use posthorn_broker::{BrokerError, Versioned, Watched};
 use posthorn_delivery::breaker::{Attempted, BreakerSignal, BreakerState, observe};
 use posthorn_delivery::{BreakerPolicy, Endpoint, EndpointId};
+use rand::RngExt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -82,6 +83,7 @@ impl Breakers {
         attempted: Attempted,
     ) -> Result<Option<BreakerState>, BrokerError> {
         if self.changes_nothing(endpoint, attempted) {
+            self.note(&endpoint.id, attempted);
             return Ok(None);
         }
         let writer = self.writers.get_with_by_ref(&endpoint.id, Arc::default);
@@ -97,6 +99,24 @@ impl Breakers {
             return Ok(None);
         }
         self.write(endpoint, &reports).await
+    }
+
+    /// A success between two failures is remembered as long as failures are being written, in
+    /// the order in which they came: without it a busy endpoint that fails now and then would
+    /// seem to fail again and again.
+    fn note(&self, endpoint: &EndpointId, attempted: Attempted) {
+        if attempted.signal != BreakerSignal::Success {
+            return;
+        }
+        if let Some(writer) = self.writers.get(endpoint) {
+            let mut reports = writer.reports.lock().expect("no holder panics");
+            if reports
+                .last()
+                .is_some_and(|last| last.signal == BreakerSignal::Failure)
+            {
+                reports.push(attempted);
+            }
+        }
     }
 
     fn changes_nothing(&self, endpoint: &Endpoint, attempted: Attempted) -> bool {
@@ -119,7 +139,8 @@ impl Breakers {
         reports: &[Attempted],
     ) -> Result<Option<BreakerState>, BrokerError> {
         let key = endpoint.id.as_str();
-        for _ in 0..TRIES {
+        for attempt in 0..TRIES {
+            pause_before(attempt).await;
             let known = self.watched.get(key);
             let state = known
                 .as_ref()
@@ -153,6 +174,15 @@ impl Breakers {
             self.watched.learn(key, found.value, found.revision);
         }
         Ok(())
+    }
+}
+
+/// Dispatchers that write the same breaker at the same time get out of each other's way.
+async fn pause_before(attempt: u32) {
+    if attempt > 0 {
+        let most = 1_u64 << attempt.min(6);
+        let pause = posthorn_runtime::rng::rng().random_range(0..=most);
+        tokio::time::sleep(Duration::from_millis(pause)).await;
     }
 }
 

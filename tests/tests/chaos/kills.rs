@@ -37,7 +37,7 @@ async fn killing(role: Role) {
         stop.cancel();
     };
     tokio::join!(load.run(PER_SECOND, stop.clone()), kills);
-    let verdict = load.verdict(Duration::from_secs(60)).await;
+    let verdict = load.verdict(&cluster, Duration::from_secs(60)).await;
     verdict.nothing_lost().unwrap();
     assert_eq!(verdict.both, [], "delivered and dead-lettered");
     let silence = load.longest_silence();
@@ -90,7 +90,7 @@ async fn a_killed_broker_loses_nothing_that_was_acknowledged() {
         stop.cancel();
     };
     tokio::join!(load.run(PER_SECOND, stop.clone()), kills);
-    let verdict = load.verdict(Duration::from_secs(90)).await;
+    let verdict = load.verdict(&cluster, Duration::from_secs(90)).await;
     verdict.nothing_lost().unwrap();
     assert_eq!(verdict.both, [], "delivered and dead-lettered");
     println!(

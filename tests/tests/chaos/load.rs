@@ -65,7 +65,7 @@ impl Load {
     }
 
     /// Waits until everything accepted has ended, and judges.
-    pub async fn verdict(&self, limit: Duration) -> Verdict {
+    pub async fn verdict(&self, cluster: &Cluster, limit: Duration) -> Verdict {
         let settled = || async {
             self.judge()
                 .await
@@ -73,7 +73,11 @@ impl Load {
         };
         let waited = eventually(limit, "everything accepted has ended", settled).await;
         let verdict = self.judge().await.unwrap();
-        assert!(waited.is_ok(), "{:?}", verdict.nothing_lost());
+        if waited.is_err() {
+            let output = cluster.output();
+            let tail: Vec<&str> = output.lines().rev().take(80).collect();
+            panic!("{:?}\n{}", verdict.nothing_lost(), tail.join("\n"));
+        }
         verdict
     }
 
