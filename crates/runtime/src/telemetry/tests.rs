@@ -113,6 +113,24 @@ fn directives_choose_per_crate_and_nonsense_is_refused() {
 }
 
 #[test]
+fn dlq_06_foreign_libraries_never_print_what_passes_through_them() {
+    let text = logged("trace", LogFormat::Text, None, || {
+        tracing::trace!(target: "posthorn_broker", "ours at trace");
+        tracing::debug!(target: "h2::codec", "theirs at debug");
+        tracing::trace!(target: "h2::codec", "secret");
+        tracing::info!(target: "async_nats::connector", "connected");
+        tracing::debug!(target: "async_nats::jetstream", "secret");
+        tracing::trace_span!(target: "async_nats", "op", secret = 1).in_scope(|| {
+            tracing::info!(target: "posthorn_broker", "inside");
+        });
+    });
+    for kept in ["ours at trace", "theirs at debug", "connected", "inside"] {
+        assert!(text.contains(kept), "{text}");
+    }
+    assert!(!text.contains("secret"), "{text}");
+}
+
+#[test]
 fn starting_twice_is_harmless() {
     let first = init("runtime", "off", LogFormat::Text).unwrap();
     let second = init("runtime", "info", LogFormat::Json).unwrap();
