@@ -44,6 +44,9 @@ pub fn decide(
     let disposition = match class {
         Class::Success => Disposition::Complete,
         Class::Dead(reason) => Disposition::Dead(reason),
+        Class::NotSent if *outcome == Outcome::Failed(Failure::Local) => {
+            wait_for_means(delivery, now, rng)
+        }
         Class::NotSent if delivery.stale_retries < MAX_STALE_RETRIES => repeat(now, rng),
         Class::NotSent | Class::Transient => retry(delivery, policy, outcome, now, rng),
     };
@@ -70,6 +73,19 @@ fn repeat(now: UnixMillis, rng: &mut impl Rng) -> Disposition {
     let pause = Duration::from_millis(rng.random_range(50..=250));
     Disposition::Retry {
         not_before: now + pause,
+        same_attempt: true,
+    }
+}
+
+/// The same attempt again when this machine may have means for it: its lack of them is no
+/// failure of the endpoint, however often it comes. Only the delivery's age ends it.
+fn wait_for_means(delivery: &Delivery, now: UnixMillis, rng: &mut impl Rng) -> Disposition {
+    let not_before = now + Duration::from_millis(rng.random_range(500..=2_500));
+    if not_before >= delivery.expires_at {
+        return Disposition::Dead(Reason::Expired);
+    }
+    Disposition::Retry {
+        not_before,
         same_attempt: true,
     }
 }
@@ -203,6 +219,29 @@ mod tests {
         };
         assert!(!same_attempt);
         assert_eq!(again.breaker_signal, BreakerSignal::Failure);
+    }
+
+    #[test]
+    fn http_08_our_own_lack_of_sockets_spends_no_attempt_however_often_it_comes() {
+        let outcome = Outcome::Failed(Failure::Local);
+        let mut delivery = delivery();
+        for _ in 0..100 {
+            let decision = after(&delivery, &outcome);
+            assert_eq!(decision.breaker_signal, BreakerSignal::Neutral);
+            let Disposition::Retry {
+                not_before,
+                same_attempt: true,
+            } = decision.disposition
+            else {
+                panic!("{:?}", decision.disposition)
+            };
+            assert!(not_before >= NOW + Duration::from_millis(500));
+            delivery = successor(delivery, not_before, true);
+            assert_eq!(delivery.attempt, 1);
+        }
+        delivery.expires_at = NOW + Duration::from_millis(1);
+        let end = after(&delivery, &outcome).disposition;
+        assert_eq!(end, Disposition::Dead(Reason::Expired));
     }
 
     #[test]
