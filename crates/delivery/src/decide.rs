@@ -78,9 +78,12 @@ fn repeat(now: UnixMillis, rng: &mut impl Rng) -> Disposition {
 }
 
 /// The same attempt again when this machine may have means for it: its lack of them is no
-/// failure of the endpoint, however often it comes. Only the delivery's age ends it.
+/// failure of the endpoint, however often it comes. Only the delivery's age ends it. The pauses
+/// double up to a minute, so that what waits is no load of its own.
 fn wait_for_means(delivery: &Delivery, now: UnixMillis, rng: &mut impl Rng) -> Disposition {
-    let not_before = now + Duration::from_millis(rng.random_range(500..=2_500));
+    let ceiling = 1_000 << delivery.stale_retries.min(6);
+    let pause = rng.random_range(ceiling / 2..=ceiling.min(60_000));
+    let not_before = now + Duration::from_millis(pause);
     if not_before >= delivery.expires_at {
         return Disposition::Dead(Reason::Expired);
     }
@@ -235,7 +238,10 @@ mod tests {
             else {
                 panic!("{:?}", decision.disposition)
             };
-            assert!(not_before >= NOW + Duration::from_millis(500));
+            let pause = not_before.since(NOW);
+            let longest = 1 << delivery.stale_retries.min(6);
+            assert!(pause >= Duration::from_millis(500) * longest);
+            assert!(pause <= Duration::from_secs(60));
             delivery = successor(delivery, not_before, true);
             assert_eq!(delivery.attempt, 1);
         }

@@ -91,8 +91,11 @@ impl Guard {
     }
 }
 
+/// A resolver that could ask nobody for want of a socket says nothing about the name. The
+/// library keeps no more of a socket that cannot be had than that there was no connection.
 fn no_answer(error: &NetError) -> ResolveError {
     match error {
+        NetError::NoConnections => ResolveError::Local,
         NetError::Io(io) if crate::failure::is_local(io) => ResolveError::Local,
         _ => ResolveError::NoAnswer,
     }

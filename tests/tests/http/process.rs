@@ -117,25 +117,31 @@ async fn http_10_a_flood_of_interim_answers_ends_at_the_timeout_and_costs_no_mem
     assert!(grown < 16 * 1024 * 1024, "{grown} bytes");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn http_08_a_thousand_hosts_do_not_use_up_the_descriptors() {
-    const LIMIT: usize = 256;
-    const HOSTS: usize = 1_000;
+/// A dispatcher with so few files, and so many hosts, each with an endpoint, on one receiver.
+async fn crowd(limit: usize, hosts: usize) -> (Line, Receiver) {
     let binary = bins::bin("posthorn-dispatcher").await.unwrap();
     let line = Line::start(|recipe| {
         recipe
             .program("/bin/sh")
             .arg("-c")
-            .arg(format!("ulimit -n {LIMIT} && exec \"$0\""))
+            .arg(format!("ulimit -n {limit} && exec \"$0\""))
             .arg(binary)
     })
     .await;
     let receiver = Receiver::start().await.unwrap();
     let port = receiver.address().port();
-    for n in 0..HOSTS {
+    for n in 0..hosts {
         let url = format!("http://host{n}.example.com:{port}/hook");
         line.rig.put(&endpoint("acme", &url)).await.unwrap();
     }
+    (line, receiver)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http_08_a_thousand_hosts_do_not_use_up_the_descriptors() {
+    const LIMIT: usize = 256;
+    const HOSTS: usize = 1_000;
+    let (line, receiver) = crowd(LIMIT, HOSTS).await;
     send(&line.rig, "acme", "{}").await;
     let mut most = 0;
     let all = || {
@@ -152,6 +158,39 @@ async fn http_08_a_thousand_hosts_do_not_use_up_the_descriptors() {
     for attempt in recorded {
         assert_eq!(attempt.result, AttemptResult::Status(200));
     }
+}
+
+/// Lets a running process have so many files and no more.
+fn allow_files(line: &Line, limit: usize) {
+    let done = std::process::Command::new("prlimit")
+        .arg(format!("--pid={}", line.dispatcher.pid()))
+        .arg(format!("--nofile={limit}:"))
+        .status();
+    assert!(done.unwrap().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http_08_running_out_of_descriptors_is_no_failure_of_an_endpoint() {
+    const HOSTS: usize = 60;
+    let (line, receiver) = crowd(256, HOSTS).await;
+    // It counted on 256 when it started.
+    allow_files(&line, line.descriptors());
+    send(&line.rig, "acme", "{}").await;
+    let local = AttemptResult::Error(Failure::Local);
+    let short = || async { attempts(&line.rig).await.len() >= HOSTS };
+    eventually(SOON, "it runs out", short).await.unwrap();
+    allow_files(&line, 256);
+    receiver.wait_for(HOSTS, 2 * SOON).await.unwrap();
+    settled(&line.rig).await;
+    let recorded = attempts(&line.rig).await;
+    let ok = |result| result == AttemptResult::Status(200);
+    for attempt in &recorded {
+        assert!(ok(attempt.result) || attempt.result == local, "{attempt:?}");
+        assert_eq!(attempt.number, 1);
+    }
+    let delivered = recorded.iter().filter(|a| ok(a.result)).count();
+    assert_eq!(delivered, HOSTS);
+    assert!(recorded.len() >= 2 * HOSTS - 5, "it never ran out");
 }
 
 #[tokio::test(flavor = "multi_thread")]
