@@ -12,8 +12,8 @@ use crate::resolver::{Guard, GuardedResolver};
 use crate::socket::{Dialer, Used};
 use crate::trust;
 use bytes::Bytes;
-use http::header::PROXY_AUTHORIZATION;
-use http::{HeaderMap, Method, Request, Response};
+use http::header::{CONTENT_LENGTH, PROXY_AUTHORIZATION};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client as Pool;
@@ -72,10 +72,16 @@ impl Client {
         body: Bytes,
     ) -> Result<Response<Incoming>, Failure> {
         self.check(&prepared.target).await?;
+        let empty = body.is_empty();
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = prepared.uri.clone();
         *request.headers_mut() = headers;
+        if empty {
+            // The library leaves it out, and there are servers that answer 411 then.
+            let length = HeaderValue::from_static("0");
+            request.headers_mut().insert(CONTENT_LENGTH, length);
+        }
         if let Some(auth) = self.forward_auth(prepared) {
             request.headers_mut().insert(PROXY_AUTHORIZATION, auth);
         }
@@ -102,7 +108,7 @@ impl Client {
     }
 
     /// What a proxy must see on a request that it sends on; a tunnel has shown it before.
-    fn forward_auth(&self, prepared: &Prepared) -> Option<http::HeaderValue> {
+    fn forward_auth(&self, prepared: &Prepared) -> Option<HeaderValue> {
         let forwarded = prepared.uri.scheme_str() == Some("http");
         self.proxy
             .as_ref()

@@ -190,3 +190,44 @@ async fn a_compressed_body_is_not_asked_for_and_never_inflated() {
     assert_eq!(recorded[0].response_body, bomb);
     assert_eq!(receiver.requests()[0].header("accept-encoding"), None);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn odd_but_proper_answers_are_understood() {
+    let rig = line().await;
+    let receiver = Receiver::start().await.unwrap();
+    let hints = "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n";
+    let whole = "HTTP/1.1 202 Fine\r\ncontent-length: 2\r\n\r\nok";
+    let answers = [
+        ("/interim", format!("{hints}{hints}{whole}"), 202),
+        (
+            "/old",
+            "HTTP/1.0 200 OK\r\n\r\nuntil the end".to_owned(),
+            200,
+        ),
+        ("/wordless", "HTTP/1.1 299\r\n\r\n".to_owned(), 299),
+        (
+            "/chunks",
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nt: 1\r\n\r\n"
+                .to_owned(),
+            200,
+        ),
+        // Nobody asked for another protocol.
+        (
+            "/switch",
+            "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n"
+                .to_owned(),
+            101,
+        ),
+    ];
+    for (path, bytes, status) in answers {
+        receiver.script(path, [Reply::raw(bytes)]);
+        let target = endpoint("acme", &receiver.url(path));
+        rig.put(&target).await.unwrap();
+        rig.publish("acme", "a", 1).await.unwrap();
+        let recorded = attempts_at(&rig, &target, 1).await;
+        assert_eq!(recorded[0].result, AttemptResult::Status(status), "{path}");
+        let complete = recorded[0].disposition == Disposition::Complete;
+        assert_eq!(complete, status >= 200, "{path}");
+        rig.remove(&target).await.unwrap();
+    }
+}

@@ -7,6 +7,7 @@ use posthorn_delivery::attempt::AttemptResult;
 use posthorn_delivery::{Attempt, BreakerState, Disposition, Endpoint, Failure};
 use posthorn_tests::receiver::{Receiver, Reply};
 use posthorn_tests::rig::{Rig, breaker, endpoint};
+use posthorn_tests::wait::eventually;
 use std::time::Duration;
 
 /// Number and result of each attempt.
@@ -97,4 +98,26 @@ async fn http_07_refused_connections_are_tried_again_until_the_receiver_is_up() 
     settled(&rig).await;
     let recorded = attempts_at(&rig, &target, 4).await;
     assert_eq!(recorded.last().unwrap().disposition, Disposition::Complete);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http_03_a_connection_that_lay_idle_as_long_as_servers_allow_is_not_used_again() {
+    let rig = line().await;
+    let receiver = Receiver::start().await.unwrap();
+    rig.put(&endpoint("acme", &receiver.url("/hook")))
+        .await
+        .unwrap();
+    send(&rig, "acme", "{}").await;
+    let first = receiver.wait_for(1, SOON).await.unwrap()[0].at();
+    send(&rig, "acme", "{}").await;
+    let second = receiver.wait_for(2, SOON).await.unwrap()[1].at();
+    assert!(second - first < Duration::from_secs(3), "too slow to tell");
+    let idle = || std::future::ready(second.elapsed() > Duration::from_millis(4_500));
+    eventually(SOON, "the connection is old", idle)
+        .await
+        .unwrap();
+    send(&rig, "acme", "{}").await;
+    let got = receiver.wait_for(3, SOON).await.unwrap();
+    let connections: Vec<_> = got.iter().map(|r| r.connection()).collect();
+    assert_eq!(connections, [1, 1, 2]);
 }

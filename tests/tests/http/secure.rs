@@ -305,3 +305,17 @@ async fn http_04_a_refused_stream_is_sent_again_and_blames_nobody() {
     assert_eq!(&got[2].body[..], b"{}");
     assert!(breaker_is_untouched(&line.rig, &target).await);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http_10_a_handshake_that_never_ends_is_a_timeout() {
+    let line = Trusting::start().await;
+    // It reads all it gets and says nothing.
+    let silent = Receiver::start().await.unwrap();
+    let mut target = at(silent.address().port());
+    target.timeout = Duration::from_secs(1);
+    line.rig.put(&target).await.unwrap();
+    send(&line.rig, "acme", "{}").await;
+    let recorded = attempts_at(&line.rig, &target, 1).await;
+    assert_eq!(recorded[0].result, AttemptResult::Error(Failure::Timeout));
+    assert!((990..2_000).contains(&recorded[0].latency_ms));
+}

@@ -105,7 +105,7 @@ async fn sig_07_sig_08_bytes_arrive_as_they_were_published() {
     rig.put(&endpoint("acme", &receiver.url("/hook")))
         .await
         .unwrap();
-    let bodies: [(&str, &[u8]); 8] = [
+    let bodies: [(&str, &[u8]); 9] = [
         ("application/json", "{\"a\":\"\u{1f600}\"}".as_bytes()),
         ("application/json", b"\xef\xbb\xbf{}"),
         ("application/json", br#"{"s":"a\u0000b"}"#),
@@ -114,6 +114,7 @@ async fn sig_07_sig_08_bytes_arrive_as_they_were_published() {
         ("text/plain; charset=iso-8859-1", b"caf\xe9"),
         ("application/octet-stream", b"\x00\xff\x00"),
         ("application/xml", b"<a/>"),
+        ("text/plain", b""),
     ];
     for (content_type, body) in bodies {
         send_as(&rig, "acme", content_type, body.to_vec()).await;
@@ -123,6 +124,8 @@ async fn sig_07_sig_08_bytes_arrive_as_they_were_published() {
         let same = |r: &&std::sync::Arc<Received>| &r.body()[..] == body;
         let request = got.iter().find(same).expect("it arrived unchanged");
         assert_eq!(request.header("content-type"), Some(content_type));
+        let length = body.len().to_string();
+        assert_eq!(request.header("content-length"), Some(length.as_str()));
         assert!(verifies(request, SECRET));
     }
     settled(&rig).await;
