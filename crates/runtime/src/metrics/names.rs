@@ -70,11 +70,17 @@ contract! {
     KV_OPERATIONS_TOTAL = Counter Count "posthorn_kv_operations_total" ["bucket", "op"],
         "Operations on key-value buckets.";
     HOLDS_TOTAL = Counter Count "posthorn_holds_total" ["reason"],
-        "Deliveries put into a lane instead of being sent, by reason.";
+        "Deliveries held back instead of being sent, by reason; a hold spends no attempt.";
     SKIPPED_TOTAL = Counter Count "posthorn_skipped_total" ["reason"],
         "Matches of an event and an endpoint that made no delivery, by reason.";
     RETRY_RELEASE_LATENESS_SECONDS = Histogram Seconds "posthorn_retry_release_lateness_seconds" [],
         "How late after its due time a retry was released.";
+    RETRIES_NEAR_FULL = Gauge Count "posthorn_retries_near_full" [],
+        "1 while the consumer of what is due soon is nearly full, else 0.";
+    OVERDUE_PACED_TOTAL = Counter Count "posthorn_overdue_paced_total" [],
+        "Retries found overdue by more than a second and given a new time, as after an outage.";
+    UNSCOPED_MESSAGE_IDS_TOTAL = Counter Count "posthorn_unscoped_message_ids_total" [],
+        "Events published over NATS whose Nats-Msg-Id does not begin with their tenant.";
     LAST_SUCCESS_TIMESTAMP_SECONDS = Gauge Seconds "posthorn_last_success_timestamp_seconds" [],
         "Unix time of the last 2xx of any endpoint.";
 }
