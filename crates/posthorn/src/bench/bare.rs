@@ -1,17 +1,17 @@
 //! The bare parts: what broker, client and receiver can do without the product between them.
 
 use super::args::BenchArgs;
+use super::client::Client;
 use super::cpu::Cpu;
 use super::failed;
-use super::load::{TENANT, TYPE};
+use super::fill::fill;
 use super::receiver::Receiver;
 use super::report::{Bare, Measured, to_f64};
 use crate::failure::Failure;
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::StreamExt;
+use http::Uri;
 use posthorn_broker::{Broker, ConnectSettings, Incoming, Topology, Wire};
-use posthorn_delivery::{
-    Delivery, EndpointId, EventId, EventType, Tenant, UnixMillis, delivery::ReleaseMark,
-};
+use posthorn_delivery::Delivery;
 use posthorn_nats_server::NatsServer;
 use posthorn_runtime::Shutdown;
 use std::sync::Arc;
@@ -23,7 +23,6 @@ use tokio::sync::{Notify, Semaphore};
 const PREFIX: &str = "bench-bare";
 /// As the dispatcher has it.
 const PUMPS: usize = 2;
-const PUBLISHED_AT_ONCE: usize = 256;
 const STALL: Duration = Duration::from_secs(60);
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -46,7 +45,7 @@ pub(crate) async fn measure(
     let settings = ConnectSettings::plain(server.client_url(), "posthorn-bench-bare");
     let broker = Broker::connect(&settings, Topology::new(PREFIX)).await;
     let broker = broker.map_err(failed("connecting to the broker"))?;
-    let client = client()?;
+    let client = Client::new();
     let bench = Bench {
         args,
         server,
@@ -66,14 +65,15 @@ struct Bench<'a> {
     server: &'a NatsServer,
     receiver: &'a Receiver,
     broker: Broker,
-    client: reqwest::Client,
+    client: Client,
 }
 
 impl Bench<'_> {
     /// Puts every delivery in first, and then measures how they are taken out.
     async fn pull(&self, round: u64, work: Work) -> Result<Measured, Failure> {
-        self.fill(round).await?;
+        fill(&self.broker, self.args, self.receiver, round).await?;
         self.receiver.reset();
+        let uri = self.uri()?;
         let total = self.args.deliveries();
         let progress = Arc::new(Progress::new(total));
         let permits = Arc::new(Semaphore::new(self.args.permits()));
@@ -86,12 +86,12 @@ impl Bench<'_> {
                     .broker
                     .pump_deliveries(permits.clone(), batch, shutdown.token());
                 let (tasks, progress) = (shutdown.clone(), progress.clone());
-                let (client, url) = (self.client.clone(), self.receiver.url(0));
+                let (client, uri) = (self.client.clone(), uri.clone());
                 tokio::spawn(pump.run(move |pumped| {
                     let (message, permit) = pumped.split();
-                    let (client, url, progress) = (client.clone(), url.clone(), progress.clone());
+                    let (client, uri, progress) = (client.clone(), uri.clone(), progress.clone());
                     drop(tasks.spawn(async move {
-                        let done = handle(&message, work, &client, &url).await;
+                        let done = handle(&message, work, &client, &uri).await;
                         progress.one(done);
                         drop(permit);
                     }));
@@ -111,56 +111,22 @@ impl Bench<'_> {
         Ok(Measured::new(total, took, cpu))
     }
 
-    async fn fill(&self, round: u64) -> Result<(), Failure> {
-        let publishes = (0..self.args.deliveries()).map(|n| async move {
-            let delivery = self.delivery(round, n);
-            let stored = self.broker.publish_delivery(&delivery).await;
-            stored.map(drop).map_err(failed("publishing a delivery"))
-        });
-        futures_util::stream::iter(publishes)
-            .buffer_unordered(PUBLISHED_AT_ONCE)
-            .try_collect()
-            .await
-    }
-
-    fn delivery(&self, round: u64, n: u64) -> Delivery {
-        let endpoint = n % u64::from(self.args.endpoints);
-        let bits = (u128::from(round) << 64) | u128::from(n);
-        let now = posthorn_wiring::now();
-        Delivery {
-            tenant: Tenant::parse(TENANT).expect("the name follows its rule"),
-            event_id: EventId::from_bits(bits),
-            event_type: EventType::parse(TYPE).expect("the name follows its rule"),
-            endpoint_id: EndpointId::from_bits(u128::from(endpoint)),
-            payload: self.receiver.payload(self.args.payload),
-            content_type: "application/json".to_owned(),
-            headers: Vec::new(),
-            traceparent: None,
-            accepted_at: now,
-            event_seq: n,
-            config_revision: 0,
-            attempt: 1,
-            hop: 0,
-            stale_retries: 0,
-            release: ReleaseMark::default(),
-            not_before: now,
-            expires_at: UnixMillis(now.0.saturating_add(86_400_000)),
-            held: Duration::ZERO,
-            replay: None,
-            history: Vec::new(),
-        }
+    fn uri(&self) -> Result<Uri, Failure> {
+        let url = self.receiver.url(0);
+        url.parse()
+            .map_err(|error| Failure::internal("the receiver's URL", &error))
     }
 
     /// Posts alone, as many at a time.
     async fn post(&self) -> Result<Measured, Failure> {
         self.receiver.reset();
         let total = self.args.deliveries();
-        let url = self.receiver.url(0);
+        let uri = self.uri()?;
         let before = Cpu::now(self.server.pid());
         let posts = (0..total).map(|_| {
-            let (client, url) = (self.client.clone(), url.clone());
+            let (client, uri) = (self.client.clone(), uri.clone());
             let body = self.receiver.payload(self.args.payload);
-            tokio::spawn(async move { post(&client, &url, body).await })
+            tokio::spawn(async move { client.post(&uri, body).await })
         });
         let failed = futures_util::stream::iter(posts)
             .buffer_unordered(self.args.permits())
@@ -179,44 +145,16 @@ impl Bench<'_> {
     }
 }
 
-async fn handle(message: &Incoming, work: Work, client: &reqwest::Client, url: &str) -> bool {
+async fn handle(message: &Incoming, work: Work, client: &Client, uri: &Uri) -> bool {
     if work == Work::PostAndAck {
         let Ok(delivery) = Delivery::from_wire(message.payload()) else {
             return false;
         };
-        if !post(client, url, delivery.payload).await {
+        if !client.post(uri, delivery.payload).await {
             return false;
         }
     }
     message.ack().await.is_ok()
-}
-
-async fn post(client: &reqwest::Client, url: &str, body: bytes::Bytes) -> bool {
-    let request = client
-        .post(url)
-        .header("content-type", "application/json")
-        .body(body);
-    let Ok(response) = request.send().await else {
-        return false;
-    };
-    let good = response.status().is_success();
-    // Read to its end, or the connection cannot be used again.
-    good && response.bytes().await.is_ok()
-}
-
-/// The client as the dispatcher has it.
-fn client() -> Result<reqwest::Client, Failure> {
-    reqwest::Client::builder()
-        .redirect(reqwest::redirect::Policy::none())
-        .referer(false)
-        .no_proxy()
-        .retry(reqwest::retry::never())
-        .connect_timeout(Duration::from_secs(10))
-        .pool_idle_timeout(Duration::from_secs(4))
-        .pool_max_idle_per_host(256)
-        .tcp_nodelay(true)
-        .build()
-        .map_err(|error| Failure::internal("no HTTP client", &error))
 }
 
 /// How many messages are done, and when the first and the last were.

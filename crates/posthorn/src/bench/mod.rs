@@ -10,11 +10,14 @@
 
 mod args;
 mod bare;
+mod client;
 mod cpu;
+mod fill;
 mod load;
 mod product;
 mod receiver;
 mod report;
+mod stage;
 
 pub(crate) use args::BenchArgs;
 
@@ -51,12 +54,14 @@ async fn measure(args: &BenchArgs) -> Result<Report, Failure> {
     let mut server = server.map_err(|error| Failure::usage(chain(&error)))?;
     let receiver = Receiver::start()?;
     let product = product::measure(args, &server, &receiver).await?;
+    let dispatcher = stage::measure(args, &server, &receiver).await?;
     let bare = bare::measure(args, &server, &receiver).await?;
     // The folder goes with the process anyway; an orderly end only keeps the log quiet.
     let _ = server.stop().await;
     Ok(Report {
         args: args.clone(),
         product,
+        dispatcher,
         bare,
     })
 }

@@ -14,6 +14,8 @@ use std::time::Duration;
 pub(crate) struct Report {
     pub args: BenchArgs,
     pub product: Product,
+    /// The dispatcher alone, on deliveries that are there already.
+    pub dispatcher: Measured,
     pub bare: Bare,
 }
 
@@ -103,8 +105,10 @@ fn as_json(report: &Report) -> serde_json::Value {
         "payload_bytes": args.payload,
         "concurrency": args.concurrency,
         "product": report.product,
+        "dispatcher": report.dispatcher,
         "bare": bare,
         "ratio": {
+            "dispatcher_to_pull_post_ack": report.dispatcher.per_second / bare.pull_post_ack.per_second,
             "rate_to_pull_post_ack": product.per_second / bare.pull_post_ack.per_second,
             "rate_to_post": product.per_second / bare.post.per_second,
             "cpu_to_pull_post_ack": ratio(product.cpu(), bare.pull_post_ack.cpu()),
@@ -119,20 +123,21 @@ fn as_text(report: &Report) -> String {
     table.set_header([
         "",
         "per second",
-        "product : bare",
+        "to bare pull, POST, ack",
         "CPU s per 10,000",
         "this process",
         "nats-server",
     ]);
-    let rate = product.throughput.per_second;
-    table.add_row(row("Posthorn, whole line", &product.throughput, None));
     let bare = &report.bare;
+    let limit = bare.pull_post_ack.per_second;
     for (name, measured) in [
+        ("Posthorn, whole line", &product.throughput),
+        ("Posthorn, dispatcher alone", &report.dispatcher),
         ("bare pull, POST, ack", &bare.pull_post_ack),
         ("bare fetch and ack", &bare.fetch_and_ack),
         ("bare POST", &bare.post),
     ] {
-        table.add_row(row(name, measured, Some(rate / measured.per_second)));
+        table.add_row(row(name, measured, Some(measured.per_second / limit)));
     }
     for index in 1..=5 {
         if let Some(column) = table.column_mut(index) {
@@ -141,8 +146,8 @@ fn as_text(report: &Report) -> String {
     }
     format!(
         "{} events of {} bytes to {} endpoints, {} requests in flight, one run each\n\n{}\n\n\
-         The whole line is publishing, fan-out, the attempt and its record; the bare parts find \
-         their messages ready.\n\
+         The whole line is publishing, fan-out, the attempt and its record; the dispatcher alone \
+         and the bare parts find their messages ready.\n\
          Latency from publish to arrival at {} events/s: p50 {:.2} ms, p99 {:.2} ms, max {:.2} ms",
         args.events,
         args.payload,
@@ -206,6 +211,7 @@ mod tests {
                 seconds: 1,
             },
             product: Product::new(measured(100, Some(1.0)), 50, &latencies),
+            dispatcher: measured(150, Some(0.75)),
             bare: Bare {
                 pull_post_ack: measured(200, Some(0.5)),
                 fetch_and_ack: measured(1_000, None),
@@ -219,6 +225,7 @@ mod tests {
         let json = as_json(&sample());
         assert_eq!(json["product"]["throughput"]["per_second"], 50.0);
         assert_eq!(json["ratio"]["rate_to_pull_post_ack"], 0.5);
+        assert_eq!(json["ratio"]["dispatcher_to_pull_post_ack"], 0.75);
         assert_eq!(json["ratio"]["cpu_to_pull_post_ack"], 2.0);
         assert_eq!(json["product"]["latency_p50_ms"], 0.5);
     }
