@@ -35,7 +35,7 @@ pub(crate) async fn settle(
 ) -> Result<(), BrokerError> {
     let mine = record(&delivery, endpoint, started, answer);
     let stored = context.broker.publish_attempt(&mine).await?;
-    let first = if stored.duplicate && !stored.ambiguous {
+    let first = if stored.duplicate {
         context
             .attempts
             .at(stored.sequence)

@@ -45,9 +45,11 @@ fn letter(
         .parse_event(message.subject())
         .unwrap_or(("", ""));
     let created = i128::from(broker.events_created());
+    // Sequences of different streams must not meet in one letter.
+    let stream = message.subject().split('.').nth(1).unwrap_or("events");
     let now = posthorn_wiring::now();
     DeadLetter {
-        id: LetterId::of_unreadable("events", created, message.sequence()),
+        id: LetterId::of_unreadable(stream, created, message.sequence()),
         tenant: tenant.to_owned(),
         event_id: event.map(|event| event.id.to_string()).unwrap_or_default(),
         event_type: event_type.to_owned(),
