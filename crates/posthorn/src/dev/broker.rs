@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 const FOLDER: &str = "nats";
+const USUAL_PORT: u16 = 4222;
 /// Between two tries to bring it back.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -25,8 +26,9 @@ pub(crate) struct Watched {
 ///
 /// # Errors
 /// Of kind `Config` when none can be found, or the folder or port cannot be used.
-pub(crate) async fn start(data_dir: &Path, port: u16) -> Result<Watched, ExitError> {
+pub(crate) async fn start(data_dir: &Path, port: Option<u16>) -> Result<Watched, ExitError> {
     let folder = data_dir.join(FOLDER);
+    let port = port.unwrap_or_else(usual_port_if_free);
     let server = attach_or_start(&folder, port).await.map_err(explain)?;
     let url = server.client_url().to_owned();
     let stop = Shutdown::new();
@@ -47,6 +49,12 @@ impl Watched {
             tracing::warn!(%error, "the watch over nats-server failed");
         }
     }
+}
+
+/// Where NATS clients look when they are not told, unless somebody else is there.
+fn usual_port_if_free() -> u16 {
+    let free = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, USUAL_PORT)).is_ok();
+    if free { USUAL_PORT } else { 0 }
 }
 
 async fn attach_or_start(folder: &Path, port: u16) -> Result<NatsServer, StartError> {

@@ -93,14 +93,10 @@ pub(crate) struct DevNats {
     #[serde(serialize_with = "as_redacted_urls")]
     pub nats_url: Vec<String>,
 
-    /// The port of the own nats-server; 0 picks one.
-    #[arg(
-        long,
-        env = "POSTHORN_NATS_PORT",
-        default_value_t = 0,
-        value_name = "PORT"
-    )]
-    pub nats_port: u16,
+    /// The port of the own nats-server; 0 picks one. Without it 4222, where it is free, so that
+    /// `nats pub` needs no address.
+    #[arg(long, env = "POSTHORN_NATS_PORT", value_name = "PORT")]
+    pub nats_port: Option<u16>,
 
     /// A credentials file for --nats-url, as `nsc` writes it.
     #[arg(long, env = "POSTHORN_NATS_CREDS", value_name = "FILE")]
