@@ -28,8 +28,11 @@ pub(crate) struct Watched {
 /// Of kind `Config` when none can be found, or the folder or port cannot be used.
 pub(crate) async fn start(data_dir: &Path, port: Option<u16>) -> Result<Watched, ExitError> {
     let folder = data_dir.join(FOLDER);
-    let port = port.unwrap_or_else(usual_port_if_free);
-    let server = attach_or_start(&folder, port).await.map_err(explain)?;
+    let started = match port {
+        Some(port) => attach_or_start(&folder, port).await,
+        None => start_on_usual_port(&folder).await,
+    };
+    let server = started.map_err(explain)?;
     let url = server.client_url().to_owned();
     let stop = Shutdown::new();
     let task = tokio::spawn(watch(server, folder, stop.clone()));
@@ -51,10 +54,15 @@ impl Watched {
     }
 }
 
-/// Where NATS clients look when they are not told, unless somebody else is there.
-fn usual_port_if_free() -> u16 {
-    let free = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, USUAL_PORT)).is_ok();
-    if free { USUAL_PORT } else { 0 }
+/// Where NATS clients look when they are not told, unless somebody else is there or comes first.
+async fn start_on_usual_port(folder: &Path) -> Result<NatsServer, StartError> {
+    let usual = (std::net::Ipv4Addr::LOCALHOST, USUAL_PORT);
+    if std::net::TcpListener::bind(usual).is_ok()
+        && let Ok(server) = attach_or_start(folder, USUAL_PORT).await
+    {
+        return Ok(server);
+    }
+    attach_or_start(folder, 0).await
 }
 
 async fn attach_or_start(folder: &Path, port: u16) -> Result<NatsServer, StartError> {
