@@ -46,7 +46,7 @@ macro_rules! contract {
 
 contract! {
     EVENTS_ACCEPTED_TOTAL = Counter Count "posthorn_events_accepted_total" [],
-        "Events stored and acknowledged to their publisher.";
+        "Events accepted by HTTP: stored, and acknowledged to their publisher.";
     DELIVERIES_CREATED_TOTAL = Counter Count "posthorn_deliveries_created_total" [],
         "Deliveries made from events, one for each endpoint that subscribed.";
     ATTEMPTS_TOTAL = Counter Count "posthorn_attempts_total" ["outcome", "status_class"],
