@@ -7,8 +7,9 @@ use posthorn_tests::oracle::{Oracle, Owed, Verdict};
 use posthorn_tests::receiver::{Received, Receiver, Reply};
 use posthorn_tests::wait::eventually;
 use serde_json::json;
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +20,7 @@ const PERSISTENCE: Duration = Duration::from_secs(60);
 pub struct Load {
     pub receiver: Receiver,
     pub oracle: Arc<Oracle>,
+    accepted_at: Arc<Mutex<HashMap<String, Instant>>>,
     api: Arc<Api>,
     endpoint: String,
 }
@@ -41,6 +43,7 @@ impl Load {
         Load {
             receiver,
             oracle: Arc::default(),
+            accepted_at: Arc::default(),
             api,
             endpoint,
         }
@@ -56,7 +59,7 @@ impl Load {
             tick.tick().await;
             for _ in 0..per_second / 50 {
                 number += 1;
-                publishing.spawn(publish(self.api.clone(), self.oracle.clone(), number));
+                publishing.spawn(self.publish(number));
             }
         }
         for done in publishing.join_all().await {
@@ -114,12 +117,43 @@ impl Load {
             .unwrap_or_default()
     }
 
+    /// The longest time from acceptance to the answer that ended it with 2xx.
+    pub fn slowest(&self) -> Duration {
+        let accepted = self.accepted_at.lock().unwrap();
+        let mut first: HashMap<String, Instant> = HashMap::new();
+        for request in self.receiver.requests() {
+            if request.answered() == Some(200) {
+                let at = first
+                    .entry(request.webhook_id().to_owned())
+                    .or_insert(request.at());
+                *at = (*at).min(request.at());
+            }
+        }
+        let waits = first
+            .iter()
+            .filter_map(|(id, at)| Some(at.saturating_duration_since(*accepted.get(id)?)));
+        waits.max().unwrap_or_default()
+    }
+
+    /// Publishes until it is accepted, and notes it.
+    fn publish(&self, number: u64) -> impl Future<Output = Result<()>> + Send + use<> {
+        let (api, oracle, times) = (
+            self.api.clone(),
+            self.oracle.clone(),
+            self.accepted_at.clone(),
+        );
+        async move {
+            let id = publish(&api, number).await?;
+            oracle.accept(&id, ["/hook"]);
+            times.lock().unwrap().insert(id, Instant::now());
+            Ok(())
+        }
+    }
+
     /// After everything: a fresh event still passes.
     pub async fn fresh_event_passes(&self) {
         let before = self.receiver.count();
-        publish(self.api.clone(), self.oracle.clone(), 1_000_001)
-            .await
-            .unwrap();
+        self.publish(1_000_001).await.unwrap();
         self.receiver
             .wait_for(before + 1, Duration::from_secs(30))
             .await
@@ -142,7 +176,7 @@ fn answer(request: &Received) -> Reply {
     }
 }
 
-async fn publish(api: Arc<Api>, oracle: Arc<Oracle>, number: u64) -> Result<()> {
+async fn publish(api: &Api, number: u64) -> Result<String> {
     let key = format!("load-{number}");
     let body = format!("{{\"n\":{number}}}");
     let deadline = tokio::time::Instant::now() + PERSISTENCE;
@@ -151,8 +185,7 @@ async fn publish(api: Arc<Api>, oracle: Arc<Oracle>, number: u64) -> Result<()> 
             .publish_with_key("acme", "load.event", &key, body.clone())
             .await;
         if let Ok(accepted) = answer {
-            oracle.accept(&accepted.id, ["/hook"]);
-            return Ok(());
+            return Ok(accepted.id);
         }
         ensure!(
             tokio::time::Instant::now() < deadline,
