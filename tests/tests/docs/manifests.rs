@@ -53,6 +53,20 @@ fn ops_port_of(service: &str) -> u64 {
     named[0]
 }
 
+#[test]
+fn the_configuration_page_tells_the_ports_of_the_probes() {
+    let page = read("docs/configuration.md");
+    for binary in SERVICES {
+        let name = binary.strip_prefix("posthorn-").unwrap();
+        let port = ops_port_of(binary);
+        let told = [format!("{name} {port}"), format!("{name} on port {port}")];
+        assert!(
+            told.iter().any(|told| page.contains(told)),
+            "{binary}: {port}"
+        );
+    }
+}
+
 /// The image names a NATS that the code runs on.
 fn is_new_enough(image: &str) -> bool {
     let version = image.strip_prefix("nats:").unwrap();

@@ -70,7 +70,12 @@ impl Desk {
     async fn new() -> Desk {
         let folder = tempfile::tempdir().unwrap();
         write_nats(folder.path());
-        let mut environment = vec![("POSTHORN_OPS_LISTEN".to_owned(), "127.0.0.1:0".to_owned())];
+        let picked = [
+            ("POSTHORN_OPS_LISTEN", "127.0.0.1:0"),
+            ("POSTHORN_NATS_PORT", "0"),
+        ];
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let mut environment: Vec<_> = picked.into_iter().map(owned).collect();
         let mut addresses = BTreeMap::new();
         for (address, variable) in ADDRESSES {
             let own = format!("127.0.0.1:{}", free_port().unwrap());
