@@ -67,10 +67,7 @@ const SERVER: &str = "posthorn-nats-server";
 /// Foreign libraries that only some crates may use.
 const WRAPPERS: &[(&str, &[&str])] = &[
     ("async-nats", &["posthorn-broker", "posthorn-tests"]),
-    (
-        "reqwest",
-        &["posthorn-dispatcher", "posthorn", "posthorn-tests"],
-    ),
+    ("reqwest", &["posthorn", "posthorn-tests"]),
     ("hickory-resolver", &["posthorn-dispatcher"]),
     ("syn", &["xtask"]),
 ];
@@ -211,7 +208,8 @@ mod tests {
     #[test]
     fn http_goes_out_in_one_place() {
         assert_eq!(names("posthorn-ingest", "reqwest", NORMAL), ["wrapper"]);
-        assert!(names("posthorn-dispatcher", "reqwest", NORMAL).is_empty());
+        assert!(names("posthorn", "reqwest", NORMAL).is_empty());
+        assert_eq!(names("posthorn-dispatcher", "reqwest", NORMAL), ["wrapper"]);
     }
 
     #[test]
