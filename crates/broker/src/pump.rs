@@ -45,6 +45,9 @@ pub(crate) enum ConsumerName {
 /// lives.
 const EXPIRES: Duration = Duration::from_secs(2);
 const MAX_BACKOFF: Duration = Duration::from_secs(2);
+/// The broker answers a request when it expires. One that the client gave up by itself, which
+/// it does 5 s later and as if it had been answered, was lost on a connection that looks open.
+const UNANSWERED: Duration = Duration::from_secs(6);
 
 impl Pump {
     pub(crate) fn new(
@@ -123,6 +126,7 @@ impl Pump {
         held: &mut Vec<OwnedSemaphorePermit>,
         take: &impl Fn(Pumped),
     ) -> Result<(), BrokerError> {
+        let asked = Instant::now();
         let mut batch = consumer.fetch(held.len(), EXPIRES).await?;
         loop {
             let next = tokio::select! {
@@ -132,7 +136,9 @@ impl Pump {
                 // The request went down with the connection and would be waited for in vain.
                 () = consumer.connections.renewed() => return Ok(()),
             };
-            let Some(message) = next else { return Ok(()) };
+            let Some(message) = next else {
+                return answered(asked.elapsed());
+            };
             let Some(permit) = held.pop() else {
                 return Ok(());
             };
@@ -161,6 +167,14 @@ impl Pump {
                 tracing::debug!(%error, "the streams could not be checked yet");
             }
         }
+    }
+}
+
+/// Whether the broker can have ended a request that took so long.
+fn answered(after: Duration) -> Result<(), BrokerError> {
+    match after >= UNANSWERED {
+        true => Err(BrokerError::TimedOut),
+        false => Ok(()),
     }
 }
 
