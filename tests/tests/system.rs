@@ -1,0 +1,34 @@
+//! The whole system as its users meet it: the real binaries on a real nats-server, driven over
+//! HTTP and NATS, judged by what receivers got and what operators are shown.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+#[path = "system/crashes.rs"]
+mod crashes;
+#[path = "system/dead_letters.rs"]
+mod dead_letters;
+#[path = "system/endpoints.rs"]
+mod endpoints;
+#[path = "system/freshness.rs"]
+mod freshness;
+#[path = "system/health.rs"]
+mod health;
+#[path = "system/idempotency.rs"]
+mod idempotency;
+#[path = "system/isolation.rs"]
+mod isolation;
+#[path = "system/limits.rs"]
+mod limits;
+#[path = "system/processes.rs"]
+mod processes;
+#[path = "system/publishing.rs"]
+mod publishing;
+#[path = "system/replays.rs"]
+mod replays;
+#[path = "system/secrecy.rs"]
+mod secrecy;
+#[path = "system/secrets.rs"]
+mod secrets;
+#[path = "system/support.rs"]
+mod support;
+#[path = "system/traces.rs"]
+mod traces;

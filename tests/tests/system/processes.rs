@@ -1,0 +1,137 @@
+//! How the processes start, or say why they do not; and what they refuse to call.
+
+use crate::support::{SOON, Town, shared, text};
+use posthorn_tests::process::{Recipe, Service, free_port};
+use posthorn_tests::{Cluster, Role};
+use serde_json::json;
+use std::path::Path;
+
+const BINARIES: [&str; 4] = [
+    "posthorn-ingest",
+    "posthorn-scheduler",
+    "posthorn-dispatcher",
+    "posthorn-dlq-admin",
+];
+
+fn recipe(name: &str, folder: &Path) -> Recipe {
+    let recipe = Recipe::new(name, folder)
+        .ops_port(free_port().unwrap())
+        // Nobody listens there.
+        .env("POSTHORN_NATS_URL", "nats://127.0.0.1:1");
+    match name {
+        "posthorn-ingest" | "posthorn-dlq-admin" => {
+            let listen = format!("127.0.0.1:{}", free_port().unwrap());
+            recipe.env("POSTHORN_LISTEN", listen)
+        }
+        _ => recipe,
+    }
+}
+
+/// Runs a process to its end: its code and all it wrote.
+async fn end(recipe: Recipe) -> (Option<i32>, String) {
+    let mut service: Service = recipe.spawn().await.unwrap();
+    let status = service.wait_exit(SOON).await.unwrap();
+    (status.code(), service.output())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exit_codes_say_whose_fault_it_is() {
+    let _machine = shared().await;
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str, case: &str| {
+        let file = folder.path().join(format!("{name}-{case}.log"));
+        recipe(name, folder.path()).log(file)
+    };
+    for name in ["posthorn-ingest", "posthorn-dlq-admin"] {
+        let (code, said) = end(at(name, "no-key")).await;
+        assert_eq!(code, Some(64), "{name}: {said}");
+        assert!(said.contains("POSTHORN_ADMIN_KEY"), "{said}");
+    }
+    for name in BINARIES {
+        let with_key = |case| at(name, case).env("POSTHORN_ADMIN_KEY", "key-canary");
+        let (code, said) = end(with_key("flag").arg("--no-such-flag")).await;
+        assert_eq!(code, Some(64), "{name}: {said}");
+        assert!(said.contains("--no-such-flag"), "{said}");
+        let away = with_key("away").arg("--connect-timeout").arg("1s");
+        let (code, said) = end(away).await;
+        assert_eq!(code, Some(69), "{name}: {said}");
+        assert!(!said.contains("key-canary"), "{said}");
+    }
+    for name in ["posthorn-ingest", "posthorn-dispatcher"] {
+        let cidr = at(name, "cidr")
+            .env("POSTHORN_ADMIN_KEY", "key-canary")
+            .env("POSTHORN_EGRESS_ALLOW", "10.0.0.0/33");
+        let (code, said) = end(cidr).await;
+        assert_eq!(code, Some(64), "{name}: {said}");
+        assert!(said.contains("10.0.0.0/33"), "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dlq_06_checking_and_printing_a_configuration_shows_no_secret() {
+    let _machine = shared().await;
+    let folder = tempfile::tempdir().unwrap();
+    for name in BINARIES {
+        for flag in ["--check-config", "--print-config"] {
+            let file = folder.path().join(format!("{name}{flag}.log"));
+            let mut asked = recipe(name, folder.path()).log(file).arg(flag).env(
+                "POSTHORN_NATS_URL",
+                "nats://user:password-canary@127.0.0.1:1",
+            );
+            asked = match name {
+                "posthorn-dispatcher" => {
+                    asked.env("POSTHORN_EGRESS_PROXY", "http://u:proxy-canary@127.0.0.1:3")
+                }
+                "posthorn-scheduler" => asked,
+                _ => asked.env("POSTHORN_ADMIN_KEY", "key-canary"),
+            };
+            let (code, said) = end(asked).await;
+            assert_eq!(code, Some(0), "{name} {flag}: {said}");
+            assert!(!said.contains("canary"), "{name} {flag}: {said}");
+            assert!(!said.is_empty());
+            if flag == "--print-config" {
+                assert!(
+                    said.contains("nats_url") && said.contains("127.0.0.1:1"),
+                    "{said}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ssrf_04_a_loopback_endpoint_is_refused_by_name_of_the_rule() {
+    let _machine = shared().await;
+    let town = Town::of(Cluster::builder().env("POSTHORN_EGRESS_ALLOW", "")).await;
+    for (url, rule) in [
+        (town.receiver.url("/hook"), "loopback"),
+        ("http://[::ffff:127.0.0.1]/".to_owned(), "loopback"),
+        ("http://10.1.2.3/".to_owned(), "private"),
+        ("http://localhost./".to_owned(), "not public"),
+    ] {
+        let document = json!({"url": url});
+        let answer = town.api.post("/v1/tenants/acme/endpoints", &document).await;
+        let answer = answer.unwrap();
+        assert_eq!(answer.status, 422, "{url}");
+        let problem = answer.json();
+        assert!(problem.to_string().contains("url"), "{problem}");
+        assert!(problem.to_string().contains(rule), "{url}: {problem}");
+    }
+    let list = town.api.get("/v1/tenants/acme/endpoints").await.unwrap();
+    assert_eq!(list.json()["count"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ssrf_04_what_the_dispatcher_may_not_call_is_dead_as_egress_denied() {
+    let _machine = shared().await;
+    let mut town = Town::of(Cluster::builder().copies(Role::Dispatcher, 0)).await;
+    let strict = [("POSTHORN_EGRESS_ALLOW", "")];
+    town.cluster.add(Role::Dispatcher, &strict).await.unwrap();
+    town.endpoint("acme", "/hook", json!({})).await;
+    town.publish("acme", "{}").await;
+    let letter = &town.letters("", 1).await[0];
+    assert_eq!(letter["reason"], "egress_denied");
+    let shown = town.letter(&text(&letter["id"])).await;
+    assert_eq!(shown["attempts"].as_array().unwrap().len(), 1);
+    assert_eq!(town.receiver.connections(), 0, "not even a connection");
+}
