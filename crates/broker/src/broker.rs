@@ -88,6 +88,15 @@ impl Broker {
         Ok(drifts)
     }
 
+    /// Creates what has gone missing since, as when a bucket was deleted or the broker came
+    /// back without its data.
+    ///
+    /// # Errors
+    /// [`BrokerError::Missing`] where nothing may be created, or when the server does not answer.
+    pub async fn restore(&self) -> Result<(), BrokerError> {
+        self.inner.topology.restore(&self.inner.context).await
+    }
+
     /// The names of the installation.
     #[must_use]
     pub fn names(&self) -> &Names {

@@ -44,6 +44,7 @@ pub(crate) enum ConsumerName {
 /// An open request is renewed this often, which is also how often the loop shows that it
 /// lives.
 const EXPIRES: Duration = Duration::from_secs(2);
+const BUSY_BEAT: Duration = Duration::from_secs(1);
 const MAX_BACKOFF: Duration = Duration::from_secs(2);
 /// The broker answers a request when it expires. One that the client gave up by itself, which
 /// it does 5 s later and as if it had been answered, was lost on a connection that looks open.
@@ -106,9 +107,15 @@ impl Pump {
     /// One permit, and then whatever else is free: waiting for many would let a few slow
     /// endpoints stop the loop, and taking one at a time costs a request for each message.
     async fn acquire(&self) -> Option<Vec<OwnedSemaphorePermit>> {
-        let first = tokio::select! {
-            () = self.stop.cancelled() => return None,
-            permit = self.permits.clone().acquire_owned() => permit.ok()?,
+        let free = self.permits.clone().acquire_owned();
+        tokio::pin!(free);
+        let first = loop {
+            tokio::select! {
+                () = self.stop.cancelled() => return None,
+                permit = &mut free => break permit.ok()?,
+                // All hands are at work, which is not the same as standing still.
+                () = tokio::time::sleep(BUSY_BEAT) => (self.beat)(),
+            }
         };
         let mut held = vec![first];
         while held.len() < self.batch {

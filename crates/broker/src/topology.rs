@@ -8,6 +8,8 @@ use async_nats::jetstream::stream::{
     Config, DiscardPolicy, Republish, RetentionPolicy, StorageType,
 };
 use async_nats::jetstream::{Context, kv};
+use futures_util::TryStreamExt;
+use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -222,6 +224,25 @@ impl Topology {
         Ok(drifts)
     }
 
+    /// Creates what is missing and looks at nothing else: cheap enough to be asked often.
+    pub(crate) async fn restore(&self, context: &Context) -> Result<(), BrokerError> {
+        let present = present_streams(context).await?;
+        for stream in StreamName::ALL {
+            if !present.contains(&self.names.stream(stream)) {
+                self.ensure_stream(context, self.stream(stream)).await?;
+            }
+        }
+        for bucket in BucketName::ALL {
+            if !present.contains(&format!("KV_{}", self.names.bucket(bucket))) {
+                self.ensure_bucket(context, bucket).await?;
+            }
+        }
+        for (stream, config) in [self.fanout(), self.dispatch(), self.retry_near()] {
+            self.ensure_consumer(context, stream, config).await?;
+        }
+        Ok(())
+    }
+
     async fn ensure_stream(
         &self,
         context: &Context,
@@ -306,6 +327,14 @@ impl Topology {
             }
         }
     }
+}
+
+async fn present_streams(context: &Context) -> Result<HashSet<String>, BrokerError> {
+    context
+        .stream_names()
+        .try_collect()
+        .await
+        .map_err(BrokerError::refused)
 }
 
 fn durable(name: &str, subject: String, max_ack_pending: i64) -> pull::Config {

@@ -154,11 +154,19 @@ impl<T: Wire + Send + Sync + 'static> Watched<T> {
     }
 
     async fn follow(&self) {
+        let mut failures = 0_u32;
         loop {
-            if let Err(error) = self.follow_once().await {
-                tracing::warn!(%error, "a watch ended; reading the bucket again");
+            match self.follow_once().await {
+                Ok(()) => failures = 0,
+                Err(error) => {
+                    failures = failures.saturating_add(1);
+                    // Once at its beginning, and about once a minute while it lasts.
+                    if failures == 1 || failures.is_multiple_of(20) {
+                        tracing::warn!(%error, failures, "a watch ended; reading the bucket again");
+                    }
+                }
             }
-            tokio::time::sleep(RESTART).await;
+            tokio::time::sleep(RESTART * (1 << failures.min(4))).await;
         }
     }
 

@@ -245,6 +245,42 @@ async fn ops_03_a_broker_that_lost_its_state_is_furnished_again() {
 }
 
 #[tokio::test]
+async fn ops_03_a_bucket_that_was_deleted_is_made_again_and_watched_again() {
+    let rig = rig().await;
+    let bucket = rig
+        .broker
+        .bucket::<IdempotencyMark>(BucketName::Endpoints)
+        .await
+        .unwrap();
+    let mark = IdempotencyMark {
+        event_id: EventId::from_bits(1),
+        fingerprint: 1,
+    };
+    let watched = Watched::start(bucket.clone(), CancellationToken::new());
+    bucket.put("a.1", &mark).await.unwrap();
+    eventually("it is seen", async || watched.get("a.1").is_some()).await;
+    let client = async_nats::connect(rig.server.client_url()).await.unwrap();
+    let context = async_nats::jetstream::new(client);
+    context
+        .delete_key_value("POSTHORN_ENDPOINTS")
+        .await
+        .unwrap();
+    context.delete_stream("POSTHORN_DLQ").await.unwrap();
+    rig.broker.restore().await.unwrap();
+    assert_eq!(
+        rig.broker.ensure().await.unwrap(),
+        [],
+        "all is as it should be"
+    );
+    bucket.put("b.1", &mark).await.unwrap();
+    eventually("the new one is watched", async || {
+        watched.get("b.1").is_some()
+    })
+    .await;
+    assert!(watched.get("a.1").is_none());
+}
+
+#[tokio::test]
 async fn a_stopped_pump_gives_back_at_once_what_it_has_not_handed_over() {
     let rig = rig().await;
     let stop = CancellationToken::new();

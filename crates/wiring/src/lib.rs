@@ -72,19 +72,37 @@ pub fn topology(nats: &NatsArgs, retention: &RetentionArgs) -> Topology {
     }
 }
 
-/// Keeps a readiness component in step with the connection until shutdown.
+/// How often the streams and buckets are looked for, in seconds.
+const LOOK: u32 = 10;
+
+/// Keeps a readiness component in step with the connection until shutdown, and creates again
+/// what goes missing on the other side of it.
 pub async fn watch_connection(broker: Broker, component: Component, shutdown: Shutdown) {
     let mut tick = tokio::time::interval(Duration::from_secs(1));
+    let mut since_look = 0;
     loop {
         tokio::select! {
             () = shutdown.triggered() => return,
             _ = tick.tick() => {}
         }
-        if broker.is_connected() {
-            component.ready();
-            component.beat();
-        } else {
+        component.beat();
+        since_look += 1;
+        if !broker.is_connected() {
             component.not_ready("NATS is not connected");
+            // What comes back may have come back empty: look at once.
+            since_look = LOOK;
+            continue;
+        }
+        if since_look < LOOK {
+            component.ready();
+            continue;
+        }
+        match broker.restore().await {
+            Ok(()) => {
+                since_look = 0;
+                component.ready();
+            }
+            Err(error) => component.not_ready(error.to_string()),
         }
     }
 }
