@@ -1,6 +1,8 @@
 //! Whether what waits comes when it should: under a flow of retries, after an outage, spread
 //! by jitter. One at a time, because each loads the machine.
 #![allow(clippy::unwrap_used, missing_docs)]
+// The figures are part of what a run tells.
+#![allow(clippy::print_stdout)]
 
 use posthorn_broker::{Broker, Patience, StreamName, Waiting, Wire};
 use posthorn_delivery::delivery::ReleaseMark;
