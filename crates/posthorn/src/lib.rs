@@ -1,7 +1,7 @@
 //! Everything in one process, and the command line.
 //!
 //! Two audiences meet in this binary. Somebody who tries Posthorn wants one command that brings
-//! the whole system up, with a broker, and says what to type next: [`dev`]. Somebody who runs it
+//! the whole system up, with a broker, and says what to type next: `dev`. Somebody who runs it
 //! wants its two HTTP interfaces under the fingers: every other command is a plain client of
 //! them, with no way around what they permit. None of the commands but `dev` and `bench` knows
 //! NATS.
