@@ -27,6 +27,12 @@ pub enum TelemetryError {
         "the log filter must be a level (error, warn, info, debug, trace, off) or directives like `info,posthorn_dispatcher=debug`"
     )]
     Filter(#[source] tracing_subscriber::filter::ParseError),
+    /// A word stands alone in the log filter and is no level: a misspelt one would be taken for
+    /// the name of a module, and nothing at all would be logged.
+    #[error(
+        "a word alone in the log filter must be a level (error, warn, info, debug, trace, off); a module takes one, like `posthorn_dispatcher=debug`"
+    )]
+    Level,
     /// An `OTEL_*` variable is wrong.
     #[error("cannot set up the trace exporter from the OTEL_* variables")]
     Exporter(#[source] opentelemetry_otlp::ExporterBuildError),

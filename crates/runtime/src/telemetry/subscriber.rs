@@ -40,9 +40,23 @@ where
 
 /// A level, or directives.
 pub(super) fn log_filter(filter: &str) -> Result<EnvFilter, TelemetryError> {
+    // Within brackets a comma separates fields of a span, which are words too.
+    if !filter.contains('[') && filter.split(',').any(is_misspelt_level) {
+        return Err(TelemetryError::Level);
+    }
     EnvFilter::builder()
         .parse(filter)
         .map_err(TelemetryError::Filter)
+}
+
+/// Whether a directive is a bare word and no level. What holds more than a word is a module's
+/// or a span's own directive.
+fn is_misspelt_level(directive: &str) -> bool {
+    let word = directive.trim();
+    let bare = !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    bare && word
+        .parse::<tracing_subscriber::filter::LevelFilter>()
+        .is_err()
 }
 
 fn log_layer<S, W>(format: LogFormat, colours: bool, writer: W) -> BoxedLayer<S>

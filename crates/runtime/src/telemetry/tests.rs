@@ -110,6 +110,19 @@ fn directives_choose_per_crate_and_nonsense_is_refused() {
         check_filter("a=b=c"),
         Err(TelemetryError::Filter(_))
     ));
+    for misspelt in ["loud", "inof", "info,posthorn_dispatcher", "DEBUGG"] {
+        let refused = check_filter(misspelt);
+        assert!(matches!(refused, Err(TelemetryError::Level)), "{misspelt}");
+    }
+    for good in [
+        "WARN",
+        "off",
+        "info,posthorn=debug",
+        "[attempt{event}]=trace",
+        "",
+    ] {
+        assert!(check_filter(good).is_ok(), "{good}");
+    }
 }
 
 #[test]
