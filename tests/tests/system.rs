@@ -18,6 +18,8 @@ mod idempotency;
 mod isolation;
 #[path = "system/limits.rs"]
 mod limits;
+#[path = "system/lookup.rs"]
+mod lookup;
 #[path = "system/processes.rs"]
 mod processes;
 #[path = "system/publishing.rs"]

@@ -214,3 +214,59 @@ async fn a_test_event_reaches_only_the_endpoint_it_is_for() {
     assert_eq!(town.receiver.requests_to("/two").len(), 0);
     assert_eq!(town.receiver.count(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fan_05_what_is_queued_behind_a_410_waits_until_the_owner_resumes() {
+    let _machine = shared().await;
+    let town = Town::start().await;
+    let id = town
+        .endpoint("acme", "/hook", json!({"max_in_flight": 1}))
+        .await;
+    let gone = Reply::status(410).delay(std::time::Duration::from_millis(500));
+    town.receiver.script("/hook", [gone]);
+    for _ in 0..31 {
+        town.publish("acme", "{}").await;
+    }
+    let letters = town.letters("", 1).await;
+    assert_eq!(letters[0]["reason"], "gone");
+    // Another tenant's slow retries show that time has passed without a request.
+    town.endpoint("other", "/other", slow_retry()).await;
+    town.receiver.script("/other", [Reply::status(500)]);
+    town.publish("other", "{}").await;
+    town.got("/other", 2).await;
+    // What left before the endpoint was disabled, a few milliseconds after the answer.
+    let before = town.receiver.requests_to("/hook").len();
+    assert!(before <= 10, "{before} requests to who is gone");
+    let resume = town
+        .api
+        .post(&path("acme", &id, "/resume"), &json!({}))
+        .await;
+    assert_eq!(resume.unwrap().status, 200);
+    let got = town.got("/hook", 31).await;
+    assert_eq!(ids(&got).len(), 31);
+    town.settled().await;
+    assert_eq!(town.receiver.requests_to("/hook").len(), 31);
+    town.letters("", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fan_03_a_delete_while_a_request_is_running_ends_the_delivery_after_it() {
+    let _machine = shared().await;
+    let town = Town::start().await;
+    let id = town.endpoint("acme", "/hook", json!({})).await;
+    let slow = Reply::status(500).delay(std::time::Duration::from_secs(1));
+    town.receiver.answer("/hook", slow);
+    town.publish("acme", "{}").await;
+    town.got("/hook", 1).await;
+    let deleted = town.api.delete(&path("acme", &id, "")).await.unwrap();
+    assert_eq!(deleted.status, 204);
+    let listed = town.letters("", 1).await;
+    assert_eq!(listed[0]["reason"], "endpoint_deleted");
+    let letter = town.letter(&text(&listed[0]["id"])).await;
+    assert_eq!(
+        letter["attempts"][0]["status"], 500,
+        "the request is on record"
+    );
+    assert_eq!(town.receiver.count(), 1);
+    town.settled().await;
+}

@@ -30,7 +30,8 @@ fn recipe(name: &str, folder: &Path) -> Recipe {
 /// Runs a process to its end: its code and all it wrote.
 async fn end(recipe: Recipe) -> (Option<i32>, String) {
     let mut service: Service = recipe.spawn().await.unwrap();
-    let status = service.wait_exit(SOON).await.unwrap();
+    let status = service.wait_exit(SOON).await;
+    let status = status.unwrap_or_else(|error| panic!("{error}: {}", service.output()));
     (status.code(), service.output())
 }
 
@@ -134,4 +135,91 @@ async fn ssrf_04_what_the_dispatcher_may_not_call_is_dead_as_egress_denied() {
     let shown = town.letter(&text(&letter["id"])).await;
     assert_eq!(shown["attempts"].as_array().unwrap().len(), 1);
     assert_eq!(town.receiver.connections(), 0, "not even a connection");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_work_does_not_start() {
+    let _machine = shared().await;
+    let nats = posthorn_tests::TestNats::start().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    for (case, name, value) in [
+        // Nothing was created there, and nothing may be.
+        ("unmanaged", "POSTHORN_MANAGE_STREAMS", "false"),
+        // As large as the server's largest message: no room for anything else.
+        ("large", "POSTHORN_MAX_PAYLOAD", "1MiB"),
+        ("listen", "POSTHORN_LISTEN", &taken),
+        ("ops", "POSTHORN_OPS_LISTEN", &taken),
+        ("filter", "POSTHORN_LOG", "loud"),
+        ("prefix", "POSTHORN_PREFIX", "Posthorn"),
+        ("replicas", "POSTHORN_REPLICAS", "2"),
+        ("retention", "POSTHORN_ATTEMPT_RETENTION", "30d"),
+    ] {
+        let broken = recipe("posthorn-ingest", folder.path())
+            .log(folder.path().join(case))
+            .env("POSTHORN_NATS_URL", nats.url())
+            .env("POSTHORN_ADMIN_KEY", "key-canary")
+            .env(name, value);
+        let (code, said) = end(broken).await;
+        assert_eq!(code, Some(64), "{case}: {said}");
+        assert!(
+            said.lines().count() >= 1 && !said.contains("key-canary"),
+            "{case}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_installations_share_one_nats_and_do_not_meet() {
+    let _machine = shared().await;
+    let mut town = Town::start().await;
+    for role in [
+        Role::Ingest,
+        Role::Scheduler,
+        Role::Dispatcher,
+        Role::DlqAdmin,
+    ] {
+        let other = [("POSTHORN_PREFIX", "other")];
+        town.cluster.add(role, &other).await.unwrap();
+    }
+    let (ingests, admins) = (
+        town.cluster.urls(Role::Ingest),
+        town.cluster.urls(Role::DlqAdmin),
+    );
+    let api = |copy: usize| {
+        let (ingest, admin) = (ingests[copy].clone(), admins[copy].clone());
+        posthorn_tests::api::Api::new(vec![ingest], admin, posthorn_tests::cluster::ADMIN_KEY)
+    };
+    let apis = [api(0).unwrap(), api(1).unwrap()];
+    let mut wanted = Vec::new();
+    for (copy, path) in ["/one", "/two"].into_iter().enumerate() {
+        let document = json!({"url": town.receiver.url(path)});
+        apis[copy].create_endpoint("acme", &document).await.unwrap();
+        town.receiver
+            .script(path, [posthorn_tests::Reply::status(400)]);
+    }
+    for (copy, path) in ["/one", "/two"].into_iter().enumerate() {
+        for _ in 0..2 {
+            let event = apis[copy].publish_with_key("acme", "a.b", path, "{}").await;
+            wanted.push((event.unwrap().id, path.to_owned()));
+        }
+    }
+    wanted.dedup();
+    town.receiver.wait_for(2, SOON).await.unwrap();
+    for (copy, path) in ["/one", "/two"].into_iter().enumerate() {
+        let letters = posthorn_tests::eventually_some(SOON, "one letter", || async {
+            let letters = apis[copy].admin_list("/v1/dead-letters").await.ok()?;
+            (letters.len() == 1).then_some(letters)
+        });
+        let (event, of) = &wanted[copy];
+        assert_eq!(
+            (&letters.await.unwrap()[0]["event_id"], of.as_str()),
+            (&json!(event), path)
+        );
+    }
+    town.settled().await;
+    town.streams_empty(&["OTHER_EVENTS", "OTHER_DELIVERIES", "OTHER_RETRIES"])
+        .await;
+    assert_eq!(town.receiver.count(), 2);
 }
