@@ -1,5 +1,6 @@
 //! A nats-server of the test's own, on a folder and a port of its own.
 
+use crate::process::free_port;
 use anyhow::{Context, Result};
 use posthorn_nats_server::NatsServer;
 use tempfile::TempDir;
@@ -29,6 +30,8 @@ impl TestNats {
         let folder = TempDir::with_prefix("posthorn-nats-").context("making a data folder")?;
         let server = NatsServer::builder()
             .data_dir(folder.path())
+            // It is restarted on the same port.
+            .port(free_port()?)
             .config_extra(config)
             .jetstream_extra(jetstream)
             .start()

@@ -1,29 +1,45 @@
 //! One process of the product, started as an operator starts it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use rand::RngExt;
 
 use crate::bins;
 use crate::wait::eventually_some;
 
-/// A free port on 127.0.0.1, let go of for a service to take.
-///
-/// The kernel gives out ports in a random order, so the same one is not given again at once.
+/// Ports below the range that the kernel gives to outgoing connections: one of those may take a
+/// port in the moment between finding it free and listening on it, or while what listened there
+/// is restarted.
+const PORTS: std::ops::Range<u16> = 10_000..30_000;
+
+/// A free port on 127.0.0.1, let go of for a service to take, and not given again in this
+/// process.
 ///
 /// # Errors
 /// When no port is to be had.
 pub fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("finding a free port")?;
-    Ok(listener.local_addr().context("reading the port")?.port())
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    for _ in 0..1_000 {
+        let port = rand::rng().random_range(PORTS);
+        let is_new = GIVEN
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(port);
+        if is_new && TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    anyhow::bail!("no free port in a thousand tries")
 }
 
 /// How a process is started, so that it can be started again in the same way.

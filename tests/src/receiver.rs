@@ -44,7 +44,7 @@ impl Receiver {
     /// # Errors
     /// When no port can be had.
     pub async fn start() -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0")
+        let listener = TcpListener::bind(("127.0.0.1", crate::process::free_port()?))
             .await
             .context("the receiver needs a port")?;
         let address = listener.local_addr().context("the receiver's address")?;
