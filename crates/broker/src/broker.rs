@@ -1,10 +1,11 @@
 //! The handle that services hold.
 
 use crate::codec::Wire;
-use crate::connect::{ConnectSettings, Connections, connect};
+use crate::connect::ConnectSettings;
 use crate::consume::PullConsumer;
 use crate::error::BrokerError;
 use crate::kv::Bucket;
+use crate::link::{Intake, Link};
 use crate::log::LogReader;
 use crate::names::{BucketName, Names, StreamName};
 use crate::publish::{Outgoing, Patience, Stored, publish};
@@ -12,7 +13,6 @@ use crate::pump::{ConsumerName, Pump};
 use crate::room::{NEAR, NEAR_WHEN_FULL, Waiting};
 use crate::topology::{Drift, Topology};
 use async_nats::jetstream::Context;
-use async_nats::jetstream::context::ContextBuilder;
 use async_nats::{Client, HeaderMap};
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -33,9 +33,8 @@ pub struct Broker {
 }
 
 struct Inner {
-    client: Client,
-    connections: Connections,
-    context: Context,
+    link: Link,
+    intake: Intake,
     topology: Topology,
     /// When EVENTS was created, in milliseconds: with a sequence it names an event.
     events_created: AtomicI64,
@@ -51,21 +50,12 @@ impl Broker {
         settings: &ConnectSettings,
         topology: Topology,
     ) -> Result<Broker, BrokerError> {
-        let (client, connections) = connect(settings).await?;
-        let context = ContextBuilder::new()
-            .timeout(Duration::from_secs(5))
-            .ack_timeout(Duration::from_secs(5))
-            .max_ack_inflight(16_384)
-            .backpressure_on_inflight(true)
-            .build(client.clone());
-        let events_created = AtomicI64::new(0);
         let broker = Broker {
             inner: Arc::new(Inner {
-                client,
-                connections,
-                context,
+                link: Link::open(settings).await?,
+                intake: Intake::new(settings),
                 topology,
-                events_created,
+                events_created: AtomicI64::new(0),
             }),
         };
         broker.ensure().await?;
@@ -78,7 +68,7 @@ impl Broker {
     /// # Errors
     /// As [`Broker::connect`].
     pub async fn ensure(&self) -> Result<Vec<Drift>, BrokerError> {
-        let drifts = self.inner.topology.ensure(&self.inner.context).await?;
+        let drifts = self.inner.topology.ensure(self.context()).await?;
         let events = self.stream(StreamName::Events).await?;
         let info = events.get_info().await.map_err(BrokerError::refused)?;
         let created = info.created.unix_timestamp_nanos() / 1_000_000;
@@ -94,7 +84,7 @@ impl Broker {
     /// # Errors
     /// [`BrokerError::Missing`] where nothing may be created, or when the server does not answer.
     pub async fn restore(&self) -> Result<(), BrokerError> {
-        self.inner.topology.restore(&self.inner.context).await
+        self.inner.topology.restore(self.context()).await
     }
 
     /// The names of the installation.
@@ -112,18 +102,18 @@ impl Broker {
     /// The largest message that the server takes, headers included, in bytes.
     #[must_use]
     pub fn max_payload(&self) -> usize {
-        self.inner.client.max_payload()
+        self.client().max_payload()
     }
 
     /// Whether the connection stands.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        self.inner.client.connection_state() == async_nats::connection::State::Connected
+        self.client().connection_state() == async_nats::connection::State::Connected
     }
 
     /// Waits until everything that was sent has left.
     pub async fn flush(&self) {
-        let flushed = tokio::time::timeout(Duration::from_secs(2), self.inner.client.flush()).await;
+        let flushed = tokio::time::timeout(Duration::from_secs(2), self.client().flush()).await;
         if !matches!(flushed, Ok(Ok(()))) {
             tracing::warn!("the NATS connection could not be flushed");
         }
@@ -276,8 +266,8 @@ impl Broker {
             expect_subject_sequence,
         };
         publish(
-            &self.inner.context,
-            &self.inner.connections,
+            self.context(),
+            &self.inner.link.connections,
             &outgoing,
             patience,
         )
@@ -290,8 +280,7 @@ impl Broker {
     /// When the server does not answer, or there is no such bucket.
     pub async fn bucket<T: Wire>(&self, name: BucketName) -> Result<Bucket<T>, BrokerError> {
         let store = self
-            .inner
-            .context
+            .context()
             .get_key_value(self.names().bucket(name))
             .await;
         Ok(Bucket::new(store.map_err(BrokerError::refused)?, name))
@@ -304,7 +293,7 @@ impl Broker {
     pub async fn log<T: Wire>(&self, stream: StreamName) -> Result<LogReader<T>, BrokerError> {
         let handle = self.stream(stream).await?;
         Ok(LogReader::new(
-            self.inner.client.clone(),
+            self.client().clone(),
             self.names().stream(stream),
             handle,
         ))
@@ -450,19 +439,47 @@ impl Broker {
         NEAR_WHEN_FULL
     }
 
+    pub(crate) fn client(&self) -> &Client {
+        &self.inner.link.client
+    }
+
+    fn context(&self) -> &Context {
+        &self.inner.link.context
+    }
+
     async fn stream(
         &self,
         stream: StreamName,
     ) -> Result<async_nats::jetstream::stream::Stream<()>, BrokerError> {
         let name = self.names().stream(stream);
-        self.inner
-            .context
+        self.context()
             .get_stream_no_info(&name)
             .await
             .map_err(BrokerError::refused)
     }
 
+    /// A consumer to fetch from, over the connection that its messages may come by.
     pub(crate) async fn consumer(&self, name: &ConsumerName) -> Result<PullConsumer, BrokerError> {
+        match name {
+            ConsumerName::Fanout => {
+                self.consumer_over(&self.inner.intake.link().await?, name)
+                    .await
+            }
+            _ => self.consumer_over(&self.inner.link, name).await,
+        }
+    }
+
+    /// The consumer of events to ask about, not to fetch from.
+    pub(crate) async fn fanout_info(&self) -> Result<PullConsumer, BrokerError> {
+        self.consumer_over(&self.inner.link, &ConsumerName::Fanout)
+            .await
+    }
+
+    async fn consumer_over(
+        &self,
+        link: &Link,
+        name: &ConsumerName,
+    ) -> Result<PullConsumer, BrokerError> {
         let topology = &self.inner.topology;
         let (stream, config) = match name {
             ConsumerName::Fanout => topology.fanout(),
@@ -471,7 +488,11 @@ impl Broker {
             ConsumerName::RetryFar(hour) => topology.retry_far(*hour),
         };
         let durable = config.durable_name.clone().unwrap_or_default();
-        let stream = self.stream(stream).await?;
+        let stream = link
+            .context
+            .get_stream_no_info(self.names().stream(stream))
+            .await
+            .map_err(BrokerError::refused)?;
         // Only an hour of the calendar is created here; the others belong to `ensure`.
         let inner = match name {
             ConsumerName::RetryFar(_) => stream
@@ -484,8 +505,10 @@ impl Broker {
                 .map_err(BrokerError::refused)?,
         };
         Ok(PullConsumer {
-            client: self.inner.client.clone(),
-            connections: self.inner.connections.clone(),
+            own: link.connections.clone(),
+            // Acknowledged over the connection that no message of a publisher can end.
+            client: self.client().clone(),
+            connections: self.inner.link.connections.clone(),
             inner,
         })
     }

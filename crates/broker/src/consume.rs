@@ -21,6 +21,8 @@ const ACK_TRIES: u32 = 5;
 /// A durable pull consumer.
 #[derive(Clone)]
 pub struct PullConsumer {
+    /// Of the connection that the messages come by.
+    pub(crate) own: Connections,
     pub(crate) client: Client,
     pub(crate) connections: Connections,
     pub(crate) inner: jetstream::consumer::Consumer<pull::Config>,

@@ -138,6 +138,12 @@ impl Names {
         format!("{}.events.{tenant}.{event_type}", self.prefix)
     }
 
+    /// The filter of all events.
+    #[must_use]
+    pub fn events_all(&self) -> String {
+        format!("{}.events.>", self.prefix)
+    }
+
     /// The tenant and type of an event's subject, in EVENTS or ARCHIVE, as they stand there.
     #[must_use]
     pub fn parse_event<'a>(&self, subject: &'a str) -> Option<(&'a str, &'a str)> {

@@ -141,7 +141,7 @@ impl Pump {
                 () = self.stop.cancelled() => break,
                 next = batch.next() => next,
                 // The request went down with the connection and would be waited for in vain.
-                () = consumer.connections.renewed() => return Ok(()),
+                () = consumer.own.renewed() => return Ok(()),
             };
             let Some(message) = next else {
                 return answered(asked.elapsed());

@@ -11,6 +11,7 @@ use posthorn_delivery::delivery::ReleaseMark;
 use posthorn_delivery::*;
 use posthorn_nats_server::NatsServer;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::{Semaphore, mpsc};
@@ -22,10 +23,24 @@ struct Rig {
     _folder: TempDir,
 }
 
+/// A port below those that the kernel gives to outgoing connections, so that none of them takes
+/// it while a server is restarted.
+fn lasting_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = u16::try_from(std::process::id() % 15_000).unwrap();
+    loop {
+        let port = 10_000 + start + NEXT.fetch_add(1, Ordering::Relaxed) % 5_000;
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
 async fn rig() -> Rig {
     let folder = TempDir::new().unwrap();
     let server = NatsServer::builder()
         .data_dir(folder.path())
+        .port(lasting_port())
         .start()
         .await
         .unwrap();
@@ -473,4 +488,71 @@ async fn a_full_stream_refuses_at_once_for_a_caller_who_waits() {
         }
     }
     assert!(matches!(refused, Some(BrokerError::Full)), "{refused:?}");
+}
+
+/// Publishes as a client of one's own making would: any bytes.
+async fn publish_raw(server: &NatsServer, subject: &[u8], headers: &[u8], payload: &[u8]) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let address = server.client_url().trim_start_matches("nats://");
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let lengths = format!(" {} {}\r\n", headers.len(), headers.len() + payload.len());
+    let connect = b"CONNECT {\"headers\":true,\"verbose\":false}\r\nHPUB ";
+    let parts: [&[u8]; 6] = [
+        connect,
+        subject,
+        lengths.as_bytes(),
+        headers,
+        payload,
+        b"\r\nPING\r\n",
+    ];
+    stream.write_all(&parts.concat()).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.windows(4).any(|part| part == b"PONG") {
+        assert_ne!(stream.read_buf(&mut answer).await.unwrap(), 0, "closed");
+    }
+}
+
+#[tokio::test]
+async fn js_17_an_event_that_the_client_cannot_read_is_found_and_taken_out() {
+    let rig = rig().await;
+    let stop = CancellationToken::new();
+    let permits = Arc::new(Semaphore::new(8));
+    let pump = rig.broker.pump_events(permits, 8, stop.clone());
+    let running = tokio::spawn(pump.run(drop));
+    let bad: [(&[u8], &[u8]); 3] = [
+        (b"posthorn.events.acme.a", b"NATS/1.0\r\nX: \xff\r\n\r\n"),
+        (b"posthorn.events.acme.b\xff", b"NATS/1.0\r\n\r\n"),
+        // The client's task ends over this one.
+        (b"posthorn.events.acme.e", b"NATS/1.0\r\nX: a\rb\r\n\r\n"),
+    ];
+    for (subject, headers) in bad {
+        publish_raw(&rig.server, subject, headers, b"hello").await;
+    }
+    let fine = b"NATS/1.0\r\nX: \xc3\xa4\r\n\r\n";
+    publish_raw(&rig.server, b"posthorn.events.acme.d", fine, b"hello").await;
+
+    // None is acknowledged here, and only the readable one is left alone.
+    let mut found = Vec::new();
+    eventually("all are found", async || {
+        let later = UnixMillis(i64::MAX / 2);
+        let looked = rig.broker.unreadable_events(later, Duration::from_secs(1));
+        let r = looked.await;
+        eprintln!("DBG {r:?}");
+        found = r.unwrap_or_default();
+        found.len() == bad.len()
+    })
+    .await;
+    assert_eq!(found[0].subject, "posthorn.events.acme.a");
+    assert_eq!(&found[0].payload[..], b"hello");
+    assert!(found[0].stored_at > UnixMillis(0));
+    for message in &found {
+        rig.broker.remove_event(message.sequence).await.unwrap();
+        rig.broker.remove_event(message.sequence).await.unwrap();
+    }
+    eventually("only the readable one is left", async || {
+        rig.broker.stream_messages(StreamName::Events).await.ok() == Some(1)
+    })
+    .await;
+    stop.cancel();
+    running.await.unwrap();
 }
