@@ -6,13 +6,16 @@
 
 use posthorn_broker::{Broker, Patience, StreamName, Waiting, Wire};
 use posthorn_delivery::delivery::ReleaseMark;
-use posthorn_delivery::{Delivery, EndpointId, EventId, EventType, Tenant, UnixMillis};
+use posthorn_delivery::retry::{Jitter, Schedule};
+use posthorn_delivery::{
+    Attempt, Delivery, Disposition, EndpointId, EventId, EventType, RetryPolicy, Tenant, UnixMillis,
+};
 use posthorn_tests::receiver::{Receiver, Reply};
 use posthorn_tests::rig::{Rig, endpoint, retry};
 use posthorn_tests::stats::percentile;
 use posthorn_tests::wait::eventually;
 use rand::RngExt;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -136,6 +139,94 @@ async fn two_thousand_retries_a_second_come_on_time_through_two_schedulers() {
     println!("lateness of {all} retries at {rate}/s: p50 {p50:?}, p99 {p99:?}");
     assert!(p99 < Duration::from_millis(500), "p50 {p50:?}, p99 {p99:?}");
 }
+
+/// What a debug build can attempt beside its receiver on two cores, and what a release build is
+/// asked for.
+const FAILING_PER_SECOND: u32 = if cfg!(debug_assertions) { 400 } else { 2_000 };
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deliveries_that_fail_come_back_on_time_through_the_whole_line() {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let mut rig = Rig::start().await.unwrap();
+    for _ in 0..2 {
+        rig.scheduler(posthorn_scheduler::Settings::default())
+            .await
+            .unwrap();
+    }
+    rig.dispatcher(posthorn_dispatcher::Settings::default())
+        .await
+        .unwrap();
+    let receiver = Receiver::start().await.unwrap();
+    receiver.answer_by("/hook", |request| match request.header("webhook-attempt") {
+        Some("1") => Reply::status(500),
+        _ => Reply::ok(),
+    });
+    let mut target = endpoint("acme", &receiver.url("/hook"));
+    let mut parts = target.retry.parts().clone();
+    parts.schedule = Schedule::Ladder(vec![Duration::from_secs(4)]);
+    parts.jitter = Jitter::Upward { percent: 50 };
+    target.retry = RetryPolicy::try_new(parts).unwrap();
+    rig.put(&target).await.unwrap();
+    let seconds = 20;
+    let mut tick = tokio::time::interval(Duration::from_millis(100));
+    for _ in 0..seconds * 10 {
+        tick.tick().await;
+        let batch = usize::try_from(FAILING_PER_SECOND / 10).unwrap();
+        rig.publish("acme", "a", batch).await.unwrap();
+    }
+    let all = u64::from(FAILING_PER_SECOND) * seconds;
+    let broker = rig.broker();
+    let done = || async { broker.stream_messages(StreamName::Attempts).await.unwrap() >= 2 * all };
+    eventually(Duration::from_secs(60), "all are attempted twice", done)
+        .await
+        .unwrap();
+    let (due, came) = attempts(&broker).await;
+    let late: Vec<i64> = came
+        .iter()
+        .filter_map(|(id, at)| Some(at.0 - due.get(id)?.0))
+        .collect();
+    assert_eq!(
+        (late.len() as u64, receiver.count() as u64),
+        (all, 2 * all),
+        "none lost, none twice"
+    );
+    let earliest = late.iter().min().unwrap();
+    assert!(*earliest >= 0, "one came {earliest} ms early");
+    let late: Vec<Duration> = late
+        .iter()
+        .map(|ms| Duration::from_millis(ms.unsigned_abs()))
+        .collect();
+    let (p50, p99) = (
+        percentile(&late, 50.0).unwrap(),
+        percentile(&late, 99.0).unwrap(),
+    );
+    println!(
+        "lateness of {all} failing deliveries at {FAILING_PER_SECOND}/s: p50 {p50:?}, p99 {p99:?}"
+    );
+    assert!(p99 < Duration::from_millis(500), "p50 {p50:?}, p99 {p99:?}");
+}
+
+/// When each delivery was to be attempted again, and when it was.
+async fn attempts(broker: &Broker) -> (Times, Times) {
+    let log = broker.log::<Attempt>(StreamName::Attempts).await.unwrap();
+    let (mut due, mut came) = (Times::new(), Times::new());
+    let mut from = 1;
+    loop {
+        let page = log.read("posthorn.attempts.>", from, 1_000).await.unwrap();
+        let Some(last) = page.items.last() else {
+            return (due, came);
+        };
+        from = last.sequence + 1;
+        for attempt in page.items.into_iter().map(|logged| logged.value) {
+            match attempt.disposition {
+                Disposition::Retry { not_before, .. } => due.insert(attempt.event_id, not_before),
+                _ => came.insert(attempt.event_id, attempt.at),
+            };
+        }
+    }
+}
+
+type Times = HashMap<EventId, UnixMillis>;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_fell_due_while_the_broker_was_away_is_released_at_the_pacers_rate() {
