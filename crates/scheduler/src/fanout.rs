@@ -41,7 +41,7 @@ async fn settle(context: &Context, message: &Incoming) -> Result<(), BrokerError
             let detail = error.to_string();
             return bury(
                 &context.broker,
-                message,
+                message.into(),
                 None,
                 Reason::InvalidEvent,
                 &detail,
@@ -53,7 +53,7 @@ async fn settle(context: &Context, message: &Incoming) -> Result<(), BrokerError
         let detail = "the payload leaves no room for what a delivery carries with it";
         return bury(
             &context.broker,
-            message,
+            message.into(),
             Some(&event),
             Reason::TooLarge,
             detail,

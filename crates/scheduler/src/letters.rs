@@ -1,13 +1,44 @@
 //! Dead letters of what never became a delivery.
 
-use posthorn_broker::{Broker, BrokerError, Incoming};
-use posthorn_delivery::{DeadLetter, Event, LetterId, LetterState, MessageId, Reason};
+use bytes::Bytes;
+use posthorn_broker::{Broker, BrokerError, Incoming, Unreadable};
+use posthorn_delivery::{DeadLetter, Event, LetterId, LetterState, MessageId, Reason, UnixMillis};
+
+/// The message that a letter is about.
+pub(crate) struct Body<'a> {
+    subject: &'a str,
+    payload: Bytes,
+    sequence: u64,
+    stored_at: UnixMillis,
+}
+
+impl<'a> From<&'a Incoming> for Body<'a> {
+    fn from(message: &'a Incoming) -> Body<'a> {
+        Body {
+            subject: message.subject(),
+            payload: message.payload(),
+            sequence: message.sequence(),
+            stored_at: message.stored_at(),
+        }
+    }
+}
+
+impl<'a> From<&'a Unreadable> for Body<'a> {
+    fn from(message: &'a Unreadable) -> Body<'a> {
+        Body {
+            subject: &message.subject,
+            payload: message.payload.clone(),
+            sequence: message.sequence,
+            stored_at: message.stored_at,
+        }
+    }
+}
 
 /// Writes the letter of a message that cannot be handled. What does not fit into a letter is
 /// left out and said so; the bytes are still in the archive.
 pub(crate) async fn bury(
     broker: &Broker,
-    message: &Incoming,
+    message: Body<'_>,
     event: Option<&Event>,
     reason: Reason,
     detail: &str,
@@ -35,21 +66,21 @@ pub(crate) async fn bury(
 
 fn letter(
     broker: &Broker,
-    message: &Incoming,
+    message: Body<'_>,
     event: Option<&Event>,
     reason: Reason,
     detail: &str,
 ) -> DeadLetter {
     let (tenant, event_type) = broker
         .names()
-        .parse_event(message.subject())
+        .parse_event(message.subject)
         .unwrap_or(("", ""));
     let created = i128::from(broker.events_created());
     // Sequences of different streams must not meet in one letter.
-    let stream = message.subject().split('.').nth(1).unwrap_or("events");
+    let stream = message.subject.split('.').nth(1).unwrap_or("events");
     let now = posthorn_wiring::now();
     DeadLetter {
-        id: LetterId::of_unreadable(stream, created, message.sequence()),
+        id: LetterId::of_unreadable(stream, created, message.sequence),
         tenant: tenant.to_owned(),
         event_id: event.map(|event| event.id.to_string()).unwrap_or_default(),
         event_type: event_type.to_owned(),
@@ -57,8 +88,8 @@ fn letter(
         reason,
         detail: detail.to_owned(),
         died_at: now,
-        accepted_at: message.stored_at(),
-        payload: event.map_or_else(|| message.payload(), |event| event.payload.clone()),
+        accepted_at: message.stored_at,
+        payload: event.map_or(message.payload, |event| event.payload.clone()),
         content_type: event
             .map(|event| event.content_type.clone())
             .unwrap_or_default(),
@@ -69,7 +100,7 @@ fn letter(
         state_since: now,
         replay_generation: 0,
         replays: 0,
-        event_seq: message.sequence(),
+        event_seq: message.sequence,
         replay_id: String::new(),
     }
 }

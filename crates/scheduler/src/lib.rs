@@ -16,6 +16,7 @@ mod gauges;
 mod letters;
 mod nak_burst;
 mod release;
+mod unreadable;
 
 pub use config::{Config, Settings};
 
@@ -69,6 +70,7 @@ pub async fn serve(settings: Settings, deps: Deps, shutdown: Shutdown) -> Result
     ));
     shutdown.spawn(gauges::watch(context.clone(), shutdown.clone()));
     shutdown.spawn(calendar::watch(context.clone(), shutdown.clone()));
+    shutdown.spawn(unreadable::watch(context.clone(), shutdown.clone()));
     tokio::join!(
         fan_out(context.clone(), &settings, &readiness, &shutdown),
         release_due(context.clone(), &settings, &readiness, &shutdown),
