@@ -89,7 +89,7 @@ async fn an_attempt_says_what_happened_and_what_follows() {
     let page = api.get(&format!("{ENDPOINTS}/{id}/attempts")).await.json;
     let expected = json!({
         "at": "2030-03-17T17:46:40.002Z", "number": 2, "error": "timeout", "latency_ms": 12,
-        "event_id": EventId::from_bits(2).as_str(), "event_type": "invoice.paid",
+        "event_id": EventId::from_bits(2).as_str(), "type": "invoice.paid",
         "disposition": "dead", "reason": "exhausted", "next_attempt_at": null,
         "response_body_base64": "AP8=",
     });
