@@ -16,7 +16,10 @@ use tower_http::timeout::TimeoutError;
 pub const MAX_JSON: usize = 1024 * 1024;
 /// What is read beyond a limit and thrown away, so that a client that is still sending gets
 /// to read the refusal instead of a reset connection.
-const MAX_DISCARD: u64 = 4 * 1024 * 1024;
+///
+/// Many clients write all of a request before they read: to them a refusal at once is a broken
+/// pipe. It costs no memory, and the deadline of the body bounds its time.
+const MAX_DISCARD: u64 = 64 * 1024 * 1024;
 
 /// Reads a body of at most `limit` bytes, whether or not its length was declared.
 ///
@@ -80,7 +83,7 @@ where
     async fn from_request(request: Request, _state: &S) -> Result<Json<T>, Problem> {
         require_json(request.headers())?;
         let bytes = read_body(request.into_body(), MAX_JSON).await?;
-        parse_json(&bytes).map(Json)
+        parse_object(&bytes).map(Json)
     }
 }
 
@@ -100,6 +103,23 @@ pub fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
     }
     let detail = "the body is application/json";
     Err(Problem::bad_request("content-type", "content-type", detail))
+}
+
+/// Reads a whole JSON object. An array is refused: it would be read by position, as fields
+/// without their names.
+///
+/// # Errors
+/// As [`parse_json`].
+pub fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        let detail = "the body is an object";
+        return Err(Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "invalid",
+            detail,
+        ));
+    }
+    parse_json(bytes)
 }
 
 /// Reads a whole JSON document.
@@ -186,6 +206,16 @@ mod tests {
             assert_eq!(problem.status().as_u16(), status, "{text}");
             assert_eq!(problem.field(), field, "{text}: {problem}");
         }
+    }
+
+    #[test]
+    fn an_array_is_not_taken_for_an_object_by_position() {
+        assert!(parse_json::<Outer>(b"[null]").is_ok());
+        for text in ["[null]", " \n[]"] {
+            let problem = parse_object::<Outer>(text.as_bytes()).unwrap_err();
+            assert_eq!(problem.status().as_u16(), 422, "{text}");
+        }
+        assert!(parse_object::<Outer>(b" {}").is_ok());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use axum::extract::{Path, State};
 use posthorn_broker::{BrokerError, Versioned};
 use posthorn_delivery::breaker::{close_by_hand, open_by_hand};
 use posthorn_delivery::{BreakerState, Endpoint, EndpointId, Tenant, UnixMillis};
-use posthorn_http_api::body::{MAX_JSON, parse_json};
+use posthorn_http_api::body::{MAX_JSON, parse_object};
 use posthorn_http_api::time::parse_duration;
 use posthorn_http_api::{Identity, List, Paging, Problem, Query, read_body};
 use serde::Deserialize;
@@ -165,7 +165,7 @@ pub async fn open_breaker(
     let bytes = read_body(body, MAX_JSON).await?;
     let asked = match bytes.is_empty() {
         true => OpenFor::default(),
-        false => parse_json(&bytes)?,
+        false => parse_object(&bytes)?,
     };
     let duration = open_for(&asked)?;
     if endpoint.value.breaker.is_none() {

@@ -11,7 +11,7 @@ use axum::extract::{Request, State};
 use posthorn_delivery::endpoint::StoredSecret;
 use posthorn_delivery::endpoint::limits::MAX_OVERLAP;
 use posthorn_delivery::{Endpoint, UnixMillis};
-use posthorn_http_api::body::{MAX_JSON, parse_json, require_json};
+use posthorn_http_api::body::{MAX_JSON, parse_object, require_json};
 use posthorn_http_api::time::{as_rfc3339_option, duration_text, parse_duration};
 use posthorn_http_api::{Identity, Problem, read_body};
 use posthorn_runtime::rng::rng;
@@ -150,7 +150,7 @@ async fn rotation(request: Request) -> Result<Rotation, Problem> {
         return Ok(Rotation::default());
     }
     require_json(&parts.headers)?;
-    parse_json(&bytes)
+    parse_object(&bytes)
 }
 
 /// Show an endpoint's secrets. The reading is logged.
@@ -163,7 +163,7 @@ async fn rotation(request: Request) -> Result<Rotation, Problem> {
         ("id" = String, Path, description = "The endpoint's id"),
     ),
     responses(
-        (status = 200, body = SecretsView),
+        (status = 200, body = SecretsView, description = "The secrets that sign, the newest first"),
         (status = 400, body = Problem, content_type = "application/problem+json", description = "The request cannot be read"),
         (status = 401, body = Problem, content_type = "application/problem+json", description = "No key that is known"),
         (status = 403, body = Problem, content_type = "application/problem+json", description = "The key has not the scope"),
