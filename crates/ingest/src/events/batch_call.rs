@@ -2,7 +2,7 @@
 
 use super::accept::{AcceptedEvent, Submission, accept, key_reused};
 use super::batch::{Form, Item, read};
-use super::headers::{JSON, traceparent};
+use super::headers::{JSON, refuse_single, traceparent};
 use crate::app::App;
 use crate::path::{Params, publishing_tenant};
 use axum::Json;
@@ -79,6 +79,7 @@ impl ItemAnswer {
 /// where it shall be repeatable, `id`, which is the item's `Idempotency-Key`. The bytes of a
 /// payload are kept as they came. Each item is accepted or refused on its own: 202 when all were
 /// accepted, else 207 with what is wrong in its place, and 503 when the broker took none.
+/// `Idempotency-Key` and `Deliver-At` are of single events and refused here.
 #[utoipa::path(
     post,
     path = "/v1/tenants/{tenant}/events",
@@ -110,6 +111,7 @@ pub(crate) async fn publish_batch(
 ) -> Result<(StatusCode, Json<BatchAnswer>), Problem> {
     let tenant = publishing_tenant(&caller, &tenant)?;
     let form = Form::of(request.headers())?;
+    refuse_single(request.headers())?;
     let parent = traceparent(request.headers());
     let body = read_body(request.into_body(), app.max_batch).await?;
     let items = read(&body, form, app.max_payload)?;

@@ -63,6 +63,25 @@ fn bad(name: &str, detail: impl Into<String>) -> Problem {
     Problem::bad_request("header", name, detail)
 }
 
+/// Refuses what says something of one event: a batch would not heed it, and its caller would
+/// believe to be safe from repeats, or that the events wait.
+///
+/// # Errors
+/// 400 that names the header.
+pub(crate) fn refuse_single(headers: &HeaderMap) -> Result<(), Problem> {
+    refuse_encoded(headers)?;
+    for name in ["idempotency-key", "deliver-at"] {
+        if headers.contains_key(name) {
+            let detail = match name {
+                "deliver-at" => "a batch is not delayed; publish the event on its own",
+                _ => "a batch has no key of its own; give its items an id",
+            };
+            return Err(bad(name, detail));
+        }
+    }
+    Ok(())
+}
+
 /// The payload reaches receivers byte for byte and without this header, so they could not tell
 /// that it is compressed.
 fn refuse_encoded(headers: &HeaderMap) -> Result<(), Problem> {

@@ -141,3 +141,20 @@ async fn ing_03_a_key_twice_in_one_batch_is_one_event() {
     let results = other.json["results"].as_array().unwrap();
     assert_eq!(results[0]["error"]["field"], "items[0].id");
 }
+
+#[tokio::test]
+async fn what_a_batch_would_not_heed_is_refused() {
+    let api = Api::start().await;
+    for (name, value) in [
+        ("idempotency-key", "k1"),
+        ("deliver-at", "2030-01-31T08:00:00Z"),
+        ("content-encoding", "gzip"),
+    ] {
+        let sent = request("POST", PATH, &[(name, value)]);
+        let sent = sent.body(Body::from(r#"[{"type":"a","payload":1}]"#));
+        let answer = api.send(sent.unwrap()).await;
+        assert_eq!(answer.status, 400, "{name}: {}", answer.json);
+        assert_eq!(answer.json["field"], name);
+    }
+    assert!(api.events().await.is_empty());
+}
