@@ -44,6 +44,19 @@ fn documented() -> BTreeSet<(String, String)> {
 }
 
 #[test]
+fn every_response_of_the_document_has_its_description() {
+    let document = serde_json::to_value(api::document()).unwrap();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, call) in item.as_object().unwrap() {
+            for (status, response) in call["responses"].as_object().unwrap() {
+                let said = response["description"].as_str().unwrap_or_default();
+                assert!(!said.is_empty(), "{method} {path} {status}");
+            }
+        }
+    }
+}
+
+#[test]
 fn the_document_has_every_route_of_the_contract_and_no_other() {
     let wanted: BTreeSet<_> = ROUTES
         .iter()

@@ -111,7 +111,7 @@ fn body(bytes: &[u8]) -> (Option<String>, Option<String>) {
         PageParams,
     ),
     responses(
-        (status = 200, body = List<AttemptView>),
+        (status = 200, body = List<AttemptView>, description = "A page of the endpoint's attempts, the newest first"),
         (status = 400, body = Problem, content_type = "application/problem+json", description = "The request cannot be read"),
         (status = 401, body = Problem, content_type = "application/problem+json", description = "No key that is known"),
         (status = 403, body = Problem, content_type = "application/problem+json", description = "The key has not the scope"),

@@ -149,7 +149,7 @@ pub(crate) fn newest_secret(endpoint: &Endpoint) -> String {
         PageParams,
     ),
     responses(
-        (status = 200, body = List<EndpointView>),
+        (status = 200, body = List<EndpointView>, description = "A page of the tenant's endpoints"),
         (status = 400, body = Problem, content_type = "application/problem+json", description = "The request cannot be read"),
         (status = 401, body = Problem, content_type = "application/problem+json", description = "No key that is known"),
         (status = 403, body = Problem, content_type = "application/problem+json", description = "The key has not the scope"),
@@ -193,7 +193,7 @@ pub(crate) async fn list(
         ("id" = String, Path, description = "The endpoint's id"),
     ),
     responses(
-        (status = 200, body = EndpointView),
+        (status = 200, body = EndpointView, description = "The endpoint"),
         (status = 400, body = Problem, content_type = "application/problem+json", description = "The request cannot be read"),
         (status = 401, body = Problem, content_type = "application/problem+json", description = "No key that is known"),
         (status = 403, body = Problem, content_type = "application/problem+json", description = "The key has not the scope"),

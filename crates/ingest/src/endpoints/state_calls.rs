@@ -29,7 +29,7 @@ const TEST_TYPE: &str = "posthorn.test";
         ("id" = String, Path, description = "The endpoint's id"),
     ),
     responses(
-        (status = 200, body = EndpointView),
+        (status = 200, body = EndpointView, description = "The endpoint as it is now"),
         (status = 400, body = Problem, content_type = "application/problem+json", description = "The request cannot be read"),
         (status = 401, body = Problem, content_type = "application/problem+json", description = "No key that is known"),
         (status = 403, body = Problem, content_type = "application/problem+json", description = "The key has not the scope"),
@@ -60,7 +60,7 @@ pub(crate) async fn pause(
         ("id" = String, Path, description = "The endpoint's id"),
     ),
     responses(
-        (status = 200, body = EndpointView),
+        (status = 200, body = EndpointView, description = "The endpoint as it is now"),
         (status = 400, body = Problem, content_type = "application/problem+json", description = "The request cannot be read"),
         (status = 401, body = Problem, content_type = "application/problem+json", description = "No key that is known"),
         (status = 403, body = Problem, content_type = "application/problem+json", description = "The key has not the scope"),

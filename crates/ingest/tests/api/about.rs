@@ -39,6 +39,19 @@ fn described(document: &Value) -> BTreeSet<String> {
     methods.collect()
 }
 
+#[test]
+fn every_response_of_the_document_has_its_description() {
+    let document = serde_json::to_value(description()).unwrap();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, call) in item.as_object().unwrap() {
+            for (status, response) in call["responses"].as_object().unwrap() {
+                let said = response["description"].as_str().unwrap_or_default();
+                assert!(!said.is_empty(), "{method} {path} {status}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn the_document_describes_every_route_and_no_other() {
     let api = Api::start().await;
