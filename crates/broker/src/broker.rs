@@ -1,30 +1,26 @@
 //! The handle that services hold.
 
 use crate::codec::Wire;
-use crate::connect::ConnectSettings;
+use crate::connect::{ConnectSettings, Connections};
 use crate::consume::PullConsumer;
+use crate::drift::Drift;
 use crate::error::BrokerError;
 use crate::kv::Bucket;
 use crate::link::{Intake, Link};
 use crate::log::LogReader;
 use crate::names::{BucketName, Names, StreamName};
-use crate::publish::{Outgoing, Patience, Stored, publish};
 use crate::pump::{ConsumerName, Pump};
-use crate::room::{NEAR, NEAR_WHEN_FULL, Waiting};
-use crate::topology::{Drift, Topology};
+use crate::room::{NEAR, NEAR_WHEN_FULL};
+use crate::topology::Topology;
+use async_nats::Client;
 use async_nats::jetstream::Context;
-use async_nats::{Client, HeaderMap};
-use bytes::Bytes;
 use futures_util::StreamExt;
-use posthorn_delivery::{Attempt, DeadLetter, Delivery, Event, UnixMillis};
+use posthorn_delivery::UnixMillis;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-
-/// The media type of an event in protobuf.
-pub const EVENT_PROTOBUF: &str = "application/vnd.posthorn.event.v1+protobuf";
 
 /// A connection to an installation.
 #[derive(Clone)]
@@ -117,161 +113,6 @@ impl Broker {
         if !matches!(flushed, Ok(Ok(()))) {
             tracing::warn!("the NATS connection could not be flushed");
         }
-    }
-
-    /// Publishes an event under its deduplication key.
-    ///
-    /// # Errors
-    /// See [`BrokerError`]; [`BrokerError::Full`] when EVENTS refuses.
-    pub async fn publish_event(
-        &self,
-        event: &Event,
-        dedupe: &str,
-        patience: Patience,
-    ) -> Result<Stored, BrokerError> {
-        let mut headers = HeaderMap::new();
-        headers.insert("Content-Type", EVENT_PROTOBUF);
-        let subject = self.names().event(&event.tenant, &event.event_type);
-        self.send(
-            subject,
-            headers,
-            event.to_wire(),
-            Some(dedupe.to_owned()),
-            None,
-            patience,
-        )
-        .await
-    }
-
-    /// Puts a delivery where dispatchers take it from.
-    ///
-    /// # Errors
-    /// See [`BrokerError`].
-    pub async fn publish_delivery(&self, delivery: &Delivery) -> Result<Stored, BrokerError> {
-        let subject = self.names().delivery(&delivery.endpoint_id);
-        let id = delivery.message_id().as_str().to_owned();
-        self.send(
-            subject,
-            HeaderMap::new(),
-            delivery.to_wire(),
-            Some(id),
-            None,
-            Patience::WORKER,
-        )
-        .await
-    }
-
-    /// Puts something where it waits for its time. `near` is how soon it must be due to wait
-    /// on the durable.
-    ///
-    /// # Errors
-    /// See [`BrokerError`].
-    pub async fn publish_waiting(
-        &self,
-        waiting: &Waiting,
-        near: Duration,
-        now: UnixMillis,
-        patience: Patience,
-    ) -> Result<Stored, BrokerError> {
-        let subject = waiting.subject(self.names(), near, now);
-        let id = waiting.message_id(false).as_str().to_owned();
-        self.send(
-            subject,
-            HeaderMap::new(),
-            waiting.to_wire(),
-            Some(id),
-            None,
-            patience,
-        )
-        .await
-    }
-
-    /// Moves something from the calendar to the durable.
-    ///
-    /// # Errors
-    /// See [`BrokerError`].
-    pub async fn move_near(&self, waiting: &Waiting) -> Result<Stored, BrokerError> {
-        let id = waiting.message_id(true).as_str().to_owned();
-        let subject = self.names().retry_near();
-        self.send(
-            subject,
-            HeaderMap::new(),
-            waiting.to_wire(),
-            Some(id),
-            None,
-            Patience::WORKER,
-        )
-        .await
-    }
-
-    /// Writes the record of an attempt. A duplicate means that the attempt has been decided
-    /// already, and where.
-    ///
-    /// # Errors
-    /// See [`BrokerError`].
-    pub async fn publish_attempt(&self, attempt: &Attempt) -> Result<Stored, BrokerError> {
-        let subject =
-            self.names()
-                .attempt(&attempt.tenant, &attempt.endpoint_id, &attempt.event_id);
-        let id = attempt.message_id().as_str().to_owned();
-        self.send(
-            subject,
-            HeaderMap::new(),
-            attempt.to_wire(),
-            Some(id),
-            None,
-            Patience::WORKER,
-        )
-        .await
-    }
-
-    /// Writes a letter. With `expected`, only over the letter at that sequence.
-    ///
-    /// # Errors
-    /// [`BrokerError::Conflict`] when the letter has changed meanwhile.
-    pub async fn publish_letter(
-        &self,
-        letter: &DeadLetter,
-        id: &str,
-        expected: Option<u64>,
-    ) -> Result<Stored, BrokerError> {
-        let subject = self
-            .names()
-            .letter(&letter.tenant, letter.endpoint_id.as_ref(), &letter.id);
-        self.send(
-            subject,
-            HeaderMap::new(),
-            letter.to_wire(),
-            Some(id.to_owned()),
-            expected,
-            Patience::WORKER,
-        )
-        .await
-    }
-
-    async fn send(
-        &self,
-        subject: String,
-        headers: HeaderMap,
-        payload: Bytes,
-        id: Option<String>,
-        expect_subject_sequence: Option<u64>,
-        patience: Patience,
-    ) -> Result<Stored, BrokerError> {
-        let outgoing = Outgoing {
-            subject,
-            headers,
-            payload,
-            id,
-            expect_subject_sequence,
-        };
-        publish(
-            self.context(),
-            &self.inner.link.connections,
-            &outgoing,
-            patience,
-        )
-        .await
     }
 
     /// A bucket of one type.
@@ -439,11 +280,15 @@ impl Broker {
         NEAR_WHEN_FULL
     }
 
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.inner.link.connections
+    }
+
     pub(crate) fn client(&self) -> &Client {
         &self.inner.link.client
     }
 
-    fn context(&self) -> &Context {
+    pub(crate) fn context(&self) -> &Context {
         &self.inner.link.context
     }
 

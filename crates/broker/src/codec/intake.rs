@@ -2,9 +2,9 @@
 //! with headers, or an Event in protobuf.
 
 use super::DecodeError;
-use crate::broker::EVENT_PROTOBUF;
 use crate::consume::Incoming;
 use crate::names::Names;
+use crate::outbox::EVENT_PROTOBUF;
 use async_nats::HeaderMap;
 use bytes::Bytes;
 use posthorn_delivery::event::MAX_DELIVER_AHEAD;

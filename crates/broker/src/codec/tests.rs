@@ -291,7 +291,7 @@ fn raw_bytes_with_any_spelling_of_headers_are_an_event() {
 fn js_17_what_is_no_event_is_refused_with_the_rule() {
     let names = Names::new("posthorn");
     let mut protobuf = HeaderMap::new();
-    protobuf.insert("Content-Type", crate::broker::EVENT_PROTOBUF);
+    protobuf.insert("Content-Type", crate::outbox::EVENT_PROTOBUF);
     let mut late = HeaderMap::new();
     late.insert("Deliver-At", "2033-11-14T22:14:20Z");
     let mut broken = HeaderMap::new();
@@ -327,7 +327,7 @@ fn js_17_what_is_no_event_is_refused_with_the_rule() {
 #[test]
 fn dlq_05_an_event_cannot_claim_another_tenant() {
     let mut headers = HeaderMap::new();
-    headers.insert("Content-Type", crate::broker::EVENT_PROTOBUF);
+    headers.insert("Content-Type", crate::outbox::EVENT_PROTOBUF);
     let wire: &'static [u8] = Box::leak(event().to_wire().to_vec().into_boxed_slice());
     let names = Names::new("posthorn");
     let read = |subject| read_event(&names, &intake(subject, Some(&headers), wire));

@@ -1,0 +1,165 @@
+//! What services publish: each message with its subject, its deterministic id and its PubAck.
+
+use crate::broker::Broker;
+use crate::codec::Wire;
+use crate::error::BrokerError;
+use crate::publish::{Outgoing, Patience, Stored, publish};
+use crate::room::Waiting;
+use async_nats::HeaderMap;
+use bytes::Bytes;
+use posthorn_delivery::{Attempt, DeadLetter, Delivery, Event, UnixMillis};
+use std::time::Duration;
+
+/// The media type of an event in protobuf.
+pub const EVENT_PROTOBUF: &str = "application/vnd.posthorn.event.v1+protobuf";
+
+impl Broker {
+    /// Publishes an event under its deduplication key.
+    ///
+    /// # Errors
+    /// See [`BrokerError`]; [`BrokerError::Full`] when EVENTS refuses.
+    pub async fn publish_event(
+        &self,
+        event: &Event,
+        dedupe: &str,
+        patience: Patience,
+    ) -> Result<Stored, BrokerError> {
+        let mut headers = HeaderMap::new();
+        headers.insert("Content-Type", EVENT_PROTOBUF);
+        let subject = self.names().event(&event.tenant, &event.event_type);
+        self.send(
+            subject,
+            headers,
+            event.to_wire(),
+            Some(dedupe.to_owned()),
+            None,
+            patience,
+        )
+        .await
+    }
+
+    /// Puts a delivery where dispatchers take it from.
+    ///
+    /// # Errors
+    /// See [`BrokerError`].
+    pub async fn publish_delivery(&self, delivery: &Delivery) -> Result<Stored, BrokerError> {
+        let subject = self.names().delivery(&delivery.endpoint_id);
+        let id = delivery.message_id().as_str().to_owned();
+        self.send(
+            subject,
+            HeaderMap::new(),
+            delivery.to_wire(),
+            Some(id),
+            None,
+            Patience::WORKER,
+        )
+        .await
+    }
+
+    /// Puts something where it waits for its time. `near` is how soon it must be due to wait
+    /// on the durable.
+    ///
+    /// # Errors
+    /// See [`BrokerError`].
+    pub async fn publish_waiting(
+        &self,
+        waiting: &Waiting,
+        near: Duration,
+        now: UnixMillis,
+        patience: Patience,
+    ) -> Result<Stored, BrokerError> {
+        let subject = waiting.subject(self.names(), near, now);
+        let id = waiting.message_id(false).as_str().to_owned();
+        self.send(
+            subject,
+            HeaderMap::new(),
+            waiting.to_wire(),
+            Some(id),
+            None,
+            patience,
+        )
+        .await
+    }
+
+    /// Moves something from the calendar to the durable.
+    ///
+    /// # Errors
+    /// See [`BrokerError`].
+    pub async fn move_near(&self, waiting: &Waiting) -> Result<Stored, BrokerError> {
+        let id = waiting.message_id(true).as_str().to_owned();
+        let subject = self.names().retry_near();
+        self.send(
+            subject,
+            HeaderMap::new(),
+            waiting.to_wire(),
+            Some(id),
+            None,
+            Patience::WORKER,
+        )
+        .await
+    }
+
+    /// Writes the record of an attempt. A duplicate means that the attempt has been decided
+    /// already, and where.
+    ///
+    /// # Errors
+    /// See [`BrokerError`].
+    pub async fn publish_attempt(&self, attempt: &Attempt) -> Result<Stored, BrokerError> {
+        let subject =
+            self.names()
+                .attempt(&attempt.tenant, &attempt.endpoint_id, &attempt.event_id);
+        let id = attempt.message_id().as_str().to_owned();
+        self.send(
+            subject,
+            HeaderMap::new(),
+            attempt.to_wire(),
+            Some(id),
+            None,
+            Patience::WORKER,
+        )
+        .await
+    }
+
+    /// Writes a letter. With `expected`, only over the letter at that sequence.
+    ///
+    /// # Errors
+    /// [`BrokerError::Conflict`] when the letter has changed meanwhile.
+    pub async fn publish_letter(
+        &self,
+        letter: &DeadLetter,
+        id: &str,
+        expected: Option<u64>,
+    ) -> Result<Stored, BrokerError> {
+        let subject = self
+            .names()
+            .letter(&letter.tenant, letter.endpoint_id.as_ref(), &letter.id);
+        self.send(
+            subject,
+            HeaderMap::new(),
+            letter.to_wire(),
+            Some(id.to_owned()),
+            expected,
+            Patience::WORKER,
+        )
+        .await
+    }
+
+    async fn send(
+        &self,
+        subject: String,
+        headers: HeaderMap,
+        payload: Bytes,
+        id: Option<String>,
+        expect_subject_sequence: Option<u64>,
+        patience: Patience,
+    ) -> Result<Stored, BrokerError> {
+        let outgoing = Outgoing {
+            subject,
+            headers,
+            payload,
+            id,
+            expect_subject_sequence,
+        };
+        publish(self.context(), self.connections(), &outgoing, patience).await
+    }
+}
