@@ -73,11 +73,11 @@ pub struct DeliveryView {
     params(DeliveriesQuery),
     responses(
         (status = 200, description = "The deliveries", body = Deliveries),
-        (status = 400, description = "A parameter is wrong", body = Problem),
-        (status = 401, description = "No key", body = Problem),
-        (status = 403, description = "Not permitted", body = Problem),
-        (status = 404, description = "Another tenant", body = Problem),
-        (status = 503, description = "NATS is away", body = Problem),
+        (status = 400, description = "A parameter is wrong", body = Problem, content_type = "application/problem+json"),
+        (status = 401, description = "No key", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "Not permitted", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "Another tenant", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "NATS is away", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn list_deliveries(

@@ -50,11 +50,11 @@ pub struct BreakersQuery {
     params(BreakersQuery),
     responses(
         (status = 200, description = "A page", body = List<BreakerView>),
-        (status = 400, description = "A parameter is wrong", body = Problem),
-        (status = 401, description = "No key", body = Problem),
-        (status = 403, description = "Not permitted", body = Problem),
-        (status = 404, description = "Another tenant", body = Problem),
-        (status = 503, description = "NATS is away", body = Problem),
+        (status = 400, description = "A parameter is wrong", body = Problem, content_type = "application/problem+json"),
+        (status = 401, description = "No key", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "Not permitted", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "Another tenant", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "NATS is away", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn list_breakers(
@@ -108,10 +108,10 @@ fn notable(app: &App, endpoint: &Endpoint, now: UnixMillis) -> Option<BreakerVie
     params(("endpoint" = String, Path, description = "`ep_…`")),
     responses(
         (status = 200, description = "The breaker", body = BreakerView),
-        (status = 401, description = "No key", body = Problem),
-        (status = 403, description = "Not permitted", body = Problem),
-        (status = 404, description = "There is no such endpoint", body = Problem),
-        (status = 503, description = "NATS is away", body = Problem),
+        (status = 401, description = "No key", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "Not permitted", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such endpoint", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "NATS is away", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn show_breaker(
@@ -146,13 +146,13 @@ pub struct OpenFor {
     request_body = OpenFor,
     responses(
         (status = 200, description = "The breaker, open", body = BreakerView),
-        (status = 400, description = "No JSON", body = Problem),
-        (status = 401, description = "No key", body = Problem),
-        (status = 403, description = "Not permitted", body = Problem),
-        (status = 404, description = "There is no such endpoint", body = Problem),
-        (status = 409, description = "The endpoint has no breaker (`breaker: null`)", body = Problem),
-        (status = 422, description = "The time is wrong", body = Problem),
-        (status = 503, description = "NATS is away", body = Problem),
+        (status = 400, description = "No JSON", body = Problem, content_type = "application/problem+json"),
+        (status = 401, description = "No key", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "Not permitted", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such endpoint", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The endpoint has no breaker (`breaker: null`)", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "The time is wrong", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "NATS is away", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn open_breaker(
@@ -188,10 +188,10 @@ pub async fn open_breaker(
     params(("endpoint" = String, Path, description = "`ep_…`")),
     responses(
         (status = 200, description = "The breaker, closed", body = BreakerView),
-        (status = 401, description = "No key", body = Problem),
-        (status = 403, description = "Not permitted", body = Problem),
-        (status = 404, description = "There is no such endpoint", body = Problem),
-        (status = 503, description = "NATS is away", body = Problem),
+        (status = 401, description = "No key", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "Not permitted", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such endpoint", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "NATS is away", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn close_breaker(

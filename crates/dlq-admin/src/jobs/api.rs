@@ -33,12 +33,12 @@ const TRIES: u32 = 20;
     responses(
         (status = 202, description = "The job", body = JobView),
         (status = 200, description = "The count of a dry run", body = DryRun),
-        (status = 400, description = "No JSON", body = Problem),
-        (status = 401, description = "No key", body = Problem),
-        (status = 403, description = "Not permitted", body = Problem),
-        (status = 404, description = "Another tenant", body = Problem),
-        (status = 422, description = "An empty filter, or a field is wrong", body = Problem),
-        (status = 503, description = "NATS is away", body = Problem),
+        (status = 400, description = "No JSON", body = Problem, content_type = "application/problem+json"),
+        (status = 401, description = "No key", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "Not permitted", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "Another tenant", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "An empty filter, or a field is wrong", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "NATS is away", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn create_job(
@@ -114,10 +114,10 @@ pub struct JobsQuery {
     params(JobsQuery),
     responses(
         (status = 200, description = "A page", body = List<JobView>),
-        (status = 400, description = "A parameter is wrong", body = Problem),
-        (status = 401, description = "No key", body = Problem),
-        (status = 403, description = "Not permitted", body = Problem),
-        (status = 503, description = "NATS is away", body = Problem),
+        (status = 400, description = "A parameter is wrong", body = Problem, content_type = "application/problem+json"),
+        (status = 401, description = "No key", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "Not permitted", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "NATS is away", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn list_jobs(
@@ -149,10 +149,10 @@ pub async fn list_jobs(
     params(("id" = String, Path, description = "`rpl_…`")),
     responses(
         (status = 200, description = "The job", body = JobView),
-        (status = 401, description = "No key", body = Problem),
-        (status = 403, description = "Not permitted", body = Problem),
-        (status = 404, description = "There is none", body = Problem),
-        (status = 503, description = "NATS is away", body = Problem),
+        (status = 401, description = "No key", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "Not permitted", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "NATS is away", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn show_job(
@@ -175,11 +175,11 @@ macro_rules! action {
             params(("id" = String, Path, description = "`rpl_…`")),
             responses(
                 (status = 200, description = "The job", body = JobView),
-                (status = 401, description = "No key", body = Problem),
-                (status = 403, description = "Not permitted", body = Problem),
-                (status = 404, description = "There is none", body = Problem),
-                (status = 409, description = "It has ended", body = Problem),
-                (status = 503, description = "NATS is away", body = Problem),
+                (status = 401, description = "No key", body = Problem, content_type = "application/problem+json"),
+                (status = 403, description = "Not permitted", body = Problem, content_type = "application/problem+json"),
+                (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
+                (status = 409, description = "It has ended", body = Problem, content_type = "application/problem+json"),
+                (status = 503, description = "NATS is away", body = Problem, content_type = "application/problem+json"),
             )
         )]
         pub async fn $name(

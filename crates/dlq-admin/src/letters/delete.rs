@@ -26,11 +26,11 @@ const CONCURRENCY: usize = 64;
     params(("id" = String, Path, description = "`dl_…`")),
     responses(
         (status = 204, description = "It is gone"),
-        (status = 401, description = "No key", body = Problem),
-        (status = 403, description = "Not permitted", body = Problem),
-        (status = 404, description = "There is none", body = Problem),
-        (status = 409, description = "It is being replayed, or has just changed", body = Problem),
-        (status = 503, description = "NATS is away", body = Problem),
+        (status = 401, description = "No key", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "Not permitted", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "It is being replayed, or has just changed", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "NATS is away", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn delete_letter(
@@ -92,12 +92,12 @@ pub struct Purged {
     request_body = Purge,
     responses(
         (status = 200, description = "What it came to", body = Purged),
-        (status = 400, description = "No JSON", body = Problem),
-        (status = 401, description = "No key", body = Problem),
-        (status = 403, description = "Not permitted", body = Problem),
-        (status = 404, description = "Another tenant", body = Problem),
-        (status = 422, description = "An empty filter, or a field is wrong", body = Problem),
-        (status = 503, description = "NATS is away; a part may be purged", body = Problem),
+        (status = 400, description = "No JSON", body = Problem, content_type = "application/problem+json"),
+        (status = 401, description = "No key", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "Not permitted", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "Another tenant", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "An empty filter, or a field is wrong", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "NATS is away; a part may be purged", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn purge_letters(

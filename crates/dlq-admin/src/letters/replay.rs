@@ -33,12 +33,12 @@ pub struct Accepted {
     params(("id" = String, Path, description = "`dl_…`")),
     responses(
         (status = 202, description = "It is on its way", body = Accepted),
-        (status = 401, description = "No key", body = Problem),
-        (status = 403, description = "Not permitted", body = Problem),
-        (status = 404, description = "There is none", body = Problem),
+        (status = 401, description = "No key", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "Not permitted", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "It cannot be sent (again): a replay is on its way or was \
-            delivered, its endpoint is deleted, or it never was a delivery", body = Problem),
-        (status = 503, description = "NATS is away; nothing was sent", body = Problem),
+            delivered, its endpoint is deleted, or it never was a delivery", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "NATS is away; nothing was sent", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn replay_letter(

@@ -22,10 +22,10 @@ const CONCURRENCY: usize = 16;
     params(("id" = String, Path, description = "`dl_…`")),
     responses(
         (status = 200, description = "The letter", body = LetterDetail),
-        (status = 401, description = "No key", body = Problem),
-        (status = 403, description = "Not permitted", body = Problem),
-        (status = 404, description = "There is none", body = Problem),
-        (status = 503, description = "NATS is away", body = Problem),
+        (status = 401, description = "No key", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "Not permitted", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "NATS is away", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn show_letter(

@@ -40,13 +40,16 @@ fn described(document: &Value) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_response_of_the_document_has_its_description() {
+fn every_response_of_the_document_has_its_description_and_media_type() {
     let document = serde_json::to_value(description()).unwrap();
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, call) in item.as_object().unwrap() {
             for (status, response) in call["responses"].as_object().unwrap() {
                 let said = response["description"].as_str().unwrap_or_default();
                 assert!(!said.is_empty(), "{method} {path} {status}");
+                let problem = &response["content"]["application/problem+json"];
+                let failed = status.as_str() >= "400";
+                assert_eq!(problem.is_object(), failed, "{method} {path} {status}");
             }
         }
     }
