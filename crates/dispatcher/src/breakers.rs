@@ -6,7 +6,7 @@
 
 use moka::sync::Cache;
 use posthorn_broker::{BrokerError, Versioned, Watched};
-use posthorn_delivery::breaker::{Attempted, BreakerSignal, BreakerState, observe};
+use posthorn_delivery::breaker::{Attempted, BreakerSignal, BreakerState, Streak, observe};
 use posthorn_delivery::{BreakerPolicy, Endpoint, EndpointId};
 use rand::RngExt;
 use std::sync::{Arc, Mutex};
@@ -22,10 +22,17 @@ pub(crate) struct Breakers {
     writers: Cache<EndpointId, Arc<Writer>>,
 }
 
+/// What one endpoint's answers add up to here, and whose turn it is to write it.
 #[derive(Default)]
 struct Writer {
-    reports: Mutex<Vec<Attempted>>,
+    own: Mutex<Own>,
     turn: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Own {
+    streak: Streak,
+    reports: Vec<Attempted>,
 }
 
 impl Breakers {
@@ -82,55 +89,23 @@ impl Breakers {
         endpoint: &Endpoint,
         attempted: Attempted,
     ) -> Result<Option<BreakerState>, BrokerError> {
-        if self.changes_nothing(endpoint, attempted) {
-            self.note(&endpoint.id, attempted);
+        let writer = self.writers.get_with_by_ref(&endpoint.id, Arc::default);
+        let quiet = self.is_quiet(&endpoint.id);
+        if !writer.take_in(endpoint, attempted, quiet) {
             return Ok(None);
         }
-        let writer = self.writers.get_with_by_ref(&endpoint.id, Arc::default);
-        writer
-            .reports
-            .lock()
-            .expect("no holder panics")
-            .push(attempted);
         let _turn = writer.turn.lock().await;
-        let reports = std::mem::take(&mut *writer.reports.lock().expect("no holder panics"));
+        let reports = writer.take_out();
         if reports.is_empty() {
-            // An earlier turn took this report along.
+            // An earlier turn took this report along, or a success took it back.
             return Ok(None);
         }
         self.write(endpoint, &reports).await
     }
 
-    /// A success between two failures is remembered as long as failures are being written, in
-    /// the order in which they came: without it a busy endpoint that fails now and then would
-    /// seem to fail again and again.
-    fn note(&self, endpoint: &EndpointId, attempted: Attempted) {
-        if attempted.signal != BreakerSignal::Success {
-            return;
-        }
-        if let Some(writer) = self.writers.get(endpoint) {
-            let mut reports = writer.reports.lock().expect("no holder panics");
-            if reports
-                .last()
-                .is_some_and(|last| last.signal == BreakerSignal::Failure)
-            {
-                reports.push(attempted);
-            }
-        }
-    }
-
-    fn changes_nothing(&self, endpoint: &Endpoint, attempted: Attempted) -> bool {
-        if attempted.hold_until.is_some() || attempted.probe {
-            return false;
-        }
-        let quiet = self
-            .get(&endpoint.id)
-            .is_none_or(|known| known.value.is_quiet());
-        match attempted.signal {
-            BreakerSignal::Success => quiet,
-            BreakerSignal::Neutral => true,
-            BreakerSignal::Failure => endpoint.breaker.is_none(),
-        }
+    fn is_quiet(&self, endpoint: &EndpointId) -> bool {
+        self.get(endpoint)
+            .is_none_or(|known| known.value.is_quiet())
     }
 
     async fn write(
@@ -183,6 +158,56 @@ async fn pause_before(attempt: u32) {
         let most = 1_u64 << attempt.min(6);
         let pause = posthorn_runtime::rng::rng().random_range(0..=most);
         tokio::time::sleep(Duration::from_millis(pause)).await;
+    }
+}
+
+impl Writer {
+    /// Adds an attempt up; true when there is something to write.
+    fn take_in(&self, endpoint: &Endpoint, attempted: Attempted, quiet: bool) -> bool {
+        let mut own = self.own.lock().expect("no holder panics");
+        let Some(report) = own.add_up(endpoint.breaker.as_ref(), attempted, quiet) else {
+            return false;
+        };
+        own.reports.push(report);
+        true
+    }
+
+    fn take_out(&self) -> Vec<Attempted> {
+        std::mem::take(&mut self.own.lock().expect("no holder panics").reports)
+    }
+}
+
+impl Own {
+    /// What is to be written of an attempt. A probe, and a receiver that asks for quiet, are
+    /// always told; a success only where the shared state is not quiet; failures as the streak
+    /// says.
+    fn add_up(
+        &mut self,
+        policy: Option<&BreakerPolicy>,
+        attempted: Attempted,
+        quiet: bool,
+    ) -> Option<Attempted> {
+        let now = posthorn_wiring::now();
+        let told_anyway = attempted.probe || attempted.hold_until.is_some();
+        match (attempted.signal, policy) {
+            (BreakerSignal::Success, _) => {
+                self.streak.success(now);
+                self.reports
+                    .retain(|report| report.probe || report.signal != BreakerSignal::Failure);
+                let said = self
+                    .reports
+                    .last()
+                    .is_some_and(|last| last.signal == BreakerSignal::Success);
+                (told_anyway || !(quiet || said)).then_some(attempted)
+            }
+            (BreakerSignal::Failure, Some(policy)) => {
+                let count = self.streak.failure(policy.failure_threshold(), now);
+                (told_anyway || count > 0).then_some(Attempted { count, ..attempted })
+            }
+            (BreakerSignal::Failure | BreakerSignal::Neutral, _) => {
+                told_anyway.then_some(attempted)
+            }
+        }
     }
 }
 

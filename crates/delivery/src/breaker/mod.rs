@@ -6,10 +6,12 @@
 //! question asked before the last transition can neither close nor re-open anything.
 
 mod state;
+mod streak;
 mod transition;
 
 #[cfg(test)]
 mod model_test;
 
 pub use state::{BreakerPolicy, BreakerPolicyError, BreakerSignal, BreakerState, Phase, Probe};
+pub use streak::Streak;
 pub use transition::{Attempted, claim, close_by_hand, hold, observe, open_by_hand};
