@@ -21,8 +21,12 @@ use posthorn_delivery::UnixMillis;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Events looked at in one call; the next one goes on where the consumer then stands.
+/// Events looked at in one call while none is found; the next call goes on where the consumer
+/// then stands.
 const MAX_LOOKED_AT: usize = 256;
+/// And once one is found: who sends one such event sends more, and one that is taken out before
+/// it is handed over costs no connection.
+const MAX_LOOKED_AHEAD: usize = 2_048;
 const NO_MESSAGE: u64 = 10_037;
 
 /// An event whose subject or headers the client library cannot read.
@@ -39,8 +43,8 @@ pub struct Unreadable {
 }
 
 impl Broker {
-    /// Events that were handed out, are at least `age` old, and cannot be read. Where nothing
-    /// is stuck this costs one or two requests.
+    /// Events that were handed out, are at least `age` old, and cannot be read, and with them
+    /// those that follow. Where nothing is stuck this costs one or two requests.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -60,13 +64,16 @@ impl Broker {
             return Ok(found);
         }
         let mut from = info.ack_floor.stream_sequence + 1;
-        for _ in 0..MAX_LOOKED_AT {
+        for looked_at in 0..MAX_LOOKED_AHEAD {
             let Some(raw) = self.raw_event(from).await? else {
                 break;
             };
             let stored_at = millis(&raw);
             // In the order of sequences what follows is younger still.
-            if raw.sequence > info.delivered.stream_sequence || now.since(stored_at) < age {
+            let stuck = looked_at < MAX_LOOKED_AT
+                && raw.sequence <= info.delivered.stream_sequence
+                && now.since(stored_at) >= age;
+            if found.is_empty() && !stuck {
                 break;
             }
             from = raw.sequence + 1;

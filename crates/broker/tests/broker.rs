@@ -536,9 +536,7 @@ async fn js_17_an_event_that_the_client_cannot_read_is_found_and_taken_out() {
     eventually("all are found", async || {
         let later = UnixMillis(i64::MAX / 2);
         let looked = rig.broker.unreadable_events(later, Duration::from_secs(1));
-        let r = looked.await;
-        eprintln!("DBG {r:?}");
-        found = r.unwrap_or_default();
+        found = looked.await.unwrap_or_default();
         found.len() == bad.len()
     })
     .await;
@@ -551,6 +549,31 @@ async fn js_17_an_event_that_the_client_cannot_read_is_found_and_taken_out() {
     }
     eventually("only the readable one is left", async || {
         rig.broker.stream_messages(StreamName::Events).await.ok() == Some(1)
+    })
+    .await;
+    stop.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test]
+async fn js_17_behind_one_unreadable_event_the_next_are_found_before_they_are_handed_out() {
+    let rig = rig().await;
+    let bad = b"NATS/1.0\r\nX: a\rb\r\n\r\n";
+    for _ in 0..300 {
+        publish_raw(&rig.server, b"posthorn.events.acme.a", bad, b"").await;
+    }
+    let later = UnixMillis(i64::MAX / 2);
+    let age = Duration::from_secs(1);
+    // Nothing has been handed out: nothing is stuck, and nothing is looked for.
+    let found = rig.broker.unreadable_events(later, age).await.unwrap();
+    assert_eq!(found.len(), 0);
+    let stop = CancellationToken::new();
+    let permits = Arc::new(Semaphore::new(1));
+    let pump = rig.broker.pump_events(permits, 1, stop.clone());
+    let running = tokio::spawn(pump.run(drop));
+    eventually("all are found behind the first", async || {
+        let found = rig.broker.unreadable_events(later, age).await;
+        found.unwrap_or_default().len() == 300
     })
     .await;
     stop.cancel();

@@ -24,20 +24,29 @@ pub(crate) async fn watch(context: Arc<Context>, shutdown: Shutdown) {
             () = shutdown.triggered() => return,
             _ = tick.tick() => {}
         }
-        if let Err(error) = bury_all(&context).await {
-            tracing::debug!(%error, "stuck events could not be looked at");
+        // Where there was one there may be more.
+        while !shutdown.is_triggered() {
+            match bury_all(&context).await {
+                Ok(0) => break,
+                Ok(buried) => tracing::debug!(buried, "unreadable events were taken out"),
+                Err(error) => {
+                    tracing::debug!(%error, "stuck events could not be looked at");
+                    break;
+                }
+            }
         }
     }
 }
 
 /// The letter comes first: a kill in between writes it again under the same id.
-async fn bury_all(context: &Context) -> Result<(), BrokerError> {
+async fn bury_all(context: &Context) -> Result<usize, BrokerError> {
     let broker = &context.broker;
     let now = posthorn_wiring::now();
-    for message in broker.unreadable_events(now, STUCK).await? {
-        let body = (&message).into();
+    let found = broker.unreadable_events(now, STUCK).await?;
+    for message in &found {
+        let body = message.into();
         bury(broker, body, None, Reason::InvalidEvent, DETAIL).await?;
         broker.remove_event(message.sequence).await?;
     }
-    Ok(())
+    Ok(found.len())
 }
