@@ -1,4 +1,4 @@
-//! The four services in this process, on one connection.
+//! The four services in this process, on one handle to NATS.
 
 use super::health::Health;
 use posthorn_broker::Broker;
