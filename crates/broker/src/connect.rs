@@ -72,6 +72,7 @@ const PING: Duration = Duration::from_secs(5);
 pub(crate) async fn connect(
     settings: &ConnectSettings,
 ) -> Result<(async_nats::Client, Connections), BrokerError> {
+    check_urls(&settings.urls)?;
     let (made, seen) = watch::channel(0);
     let made = Arc::new(made);
     let give_up = tokio::time::Instant::now() + settings.timeout;
@@ -90,6 +91,19 @@ pub(crate) async fn connect(
         }
         tokio::time::sleep(wait).await;
     }
+}
+
+/// An address that nobody can connect to is bad configuration and not a server that is away.
+/// The text does not repeat it, because it may hold a password.
+fn check_urls(urls: &[String]) -> Result<(), BrokerError> {
+    for (at, url) in urls.iter().enumerate() {
+        let read = url.trim().parse::<async_nats::ServerAddr>();
+        if !read.is_ok_and(|address| !address.host().is_empty()) {
+            let detail = format!("URL {} is not like nats://host:4222", at + 1);
+            return Err(BrokerError::Settings(detail));
+        }
+    }
+    Ok(())
 }
 
 async fn options(

@@ -169,6 +169,15 @@ async fn an_unreachable_server_is_said_so_within_the_timeout() {
 }
 
 #[tokio::test]
+async fn an_address_that_is_none_is_bad_configuration_at_once() {
+    for url in ["zz://x", "nats://", "nats://a:99999", "http://a", "", "a b"] {
+        let settings = ConnectSettings::plain(url, "test");
+        let result = Broker::connect(&settings, Topology::new("posthorn")).await;
+        assert!(matches!(result, Err(BrokerError::Settings(_))), "{url}");
+    }
+}
+
+#[tokio::test]
 async fn a_repeated_attempt_finds_the_first_record() {
     let rig = rig().await;
     let record = attempt(&delivery(1));
