@@ -48,6 +48,15 @@ async fn killing(role: Role) {
         verdict.dead,
         verdict.duplicates.len(),
     );
+    let said = cluster.output();
+    assert!(
+        !said.contains("breaker moved"),
+        "no breaker opens for one failure in ten"
+    );
+    assert!(
+        !said.contains("could not be told"),
+        "every report reaches its breaker"
+    );
     assert!(
         slowest < BACK_WITHIN,
         "what a killed process held came back after {slowest:?}"

@@ -288,3 +288,24 @@ async fn an_endpoint_that_stays_down_is_disabled_and_its_events_are_kept() {
         .await
         .unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_that_recovered_once_is_cut_off_when_it_dies_again() {
+    let mut rig = Rig::start().await.unwrap();
+    rig.line().await.unwrap();
+    let receiver = Receiver::start().await.unwrap();
+    receiver.script("/hook", [Reply::status(500)]);
+    let mut target = endpoint("acme", &receiver.url("/hook"));
+    target.breaker = breaker(3, Duration::from_secs(30));
+    rig.put(&target).await.unwrap();
+    rig.publish("acme", "a", 1).await.unwrap();
+    receiver.wait_for(2, SOON).await.unwrap();
+    let reset = || async { state(&rig, &target).await.consecutive_failures == 0 };
+    eventually(SOON, "the success has reset the count", reset)
+        .await
+        .unwrap();
+    receiver.answer("/hook", Reply::status(500));
+    rig.publish("acme", "b", 5).await.unwrap();
+    let open = || async { state(&rig, &target).await.phase == Phase::Open };
+    eventually(SOON, "it is open", open).await.unwrap();
+}

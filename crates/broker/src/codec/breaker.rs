@@ -6,6 +6,9 @@ use posthorn_delivery::breaker::{Phase, Probe};
 use posthorn_delivery::{BreakerState, UnixMillis};
 use posthorn_proto::v1;
 
+/// Keeps the encoding of a quiet breaker from being empty.
+const FORMAT: u32 = 1;
+
 impl Wire for BreakerState {
     fn to_wire(&self) -> Bytes {
         let probe = self.probe.as_ref().map(|probe| v1::Probe {
@@ -23,6 +26,7 @@ impl Wire for BreakerState {
             failed_probes: self.failed_probes,
             hold_until_ms: self.hold_until.0,
             target_epoch: self.target_epoch,
+            format: FORMAT,
         })
     }
 

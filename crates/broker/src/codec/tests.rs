@@ -210,6 +210,15 @@ fn every_value_survives_its_encoding() {
     survives(&DispatcherBeat { concurrency: 256 });
 }
 
+/// A bucket takes no bytes for a deleted key: a breaker that was reset could then never be
+/// written again.
+#[test]
+fn no_value_of_a_bucket_is_encoded_as_nothing() {
+    survives(&BreakerState::default());
+    assert!(!BreakerState::default().to_wire().is_empty());
+    assert!(!DispatcherBeat { concurrency: 0 }.to_wire().is_empty());
+}
+
 fn hex(bytes: &Bytes) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
