@@ -9,6 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "delivery",
         "endpoint",
         "event",
+        "lane",
         "replay",
     ]
     .map(|name| format!("{root}/posthorn/v1/{name}.proto"));

@@ -173,6 +173,17 @@ impl Broker {
         Pump::new(self.clone(), ConsumerName::RetryNear, permits, batch, stop)
     }
 
+    /// Takes lane tokens.
+    #[must_use]
+    pub fn pump_tokens(
+        &self,
+        permits: Arc<Semaphore>,
+        batch: usize,
+        stop: CancellationToken,
+    ) -> Pump {
+        Pump::new(self.clone(), ConsumerName::Tokens, permits, batch, stop)
+    }
+
     /// The loop that takes what the calendar holds for an hour.
     #[must_use]
     pub fn pump_far(
@@ -292,7 +303,26 @@ impl Broker {
         &self.inner.link.context
     }
 
-    async fn stream(
+    /// How many messages `subject` has in `stream`, as the stream's leader knows it.
+    pub(crate) async fn count_subject(
+        &self,
+        stream: StreamName,
+        subject: &str,
+    ) -> Result<u64, BrokerError> {
+        let handle = self.stream(stream).await?;
+        let mut found = handle
+            .info_with_subjects(subject)
+            .await
+            .map_err(BrokerError::refused)?;
+        let mut total = 0_u64;
+        while let Some(subject) = found.next().await {
+            let (_, count) = subject.map_err(BrokerError::refused)?;
+            total += u64::try_from(count).unwrap_or(0);
+        }
+        Ok(total)
+    }
+
+    pub(crate) async fn stream(
         &self,
         stream: StreamName,
     ) -> Result<async_nats::jetstream::stream::Stream<()>, BrokerError> {
@@ -331,6 +361,7 @@ impl Broker {
             ConsumerName::Dispatch => topology.dispatch(),
             ConsumerName::RetryNear => topology.retry_near(),
             ConsumerName::RetryFar(hour) => topology.retry_far(*hour),
+            ConsumerName::Tokens => topology.tokens(),
         };
         let durable = config.durable_name.clone().unwrap_or_default();
         let stream = link

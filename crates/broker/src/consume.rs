@@ -55,6 +55,19 @@ impl PullConsumer {
         }))
     }
 
+    /// Everything up to this sequence of the stream has been acknowledged.
+    pub(crate) async fn ack_floor(&self) -> Result<u64, BrokerError> {
+        let info = self.inner.get_info().await.map_err(BrokerError::refused)?;
+        // With nothing handed out, gaps below what was delivered are messages that were removed.
+        Ok(match info.num_ack_pending {
+            0 => info
+                .ack_floor
+                .stream_sequence
+                .max(info.delivered.stream_sequence),
+            _ => info.ack_floor.stream_sequence,
+        })
+    }
+
     /// How many messages wait, and how many are with a consumer and not yet acknowledged.
     ///
     /// # Errors

@@ -91,6 +91,11 @@ pub(crate) fn stream_drifts(found: &Config, wanted: &Config) -> Vec<Drift> {
         wanted.max_messages_per_subject.to_string(),
     );
     compare(
+        "discard_new_per_subject",
+        found.discard_new_per_subject.to_string(),
+        wanted.discard_new_per_subject.to_string(),
+    );
+    compare(
         "duplicate_window",
         format!("{:?}", found.duplicate_window),
         format!("{:?}", wanted.duplicate_window),
@@ -112,6 +117,7 @@ pub(crate) fn merged(found: Config, wanted: Config) -> Config {
         max_age: wanted.max_age,
         max_bytes: wanted.max_bytes,
         max_messages_per_subject: wanted.max_messages_per_subject,
+        discard_new_per_subject: wanted.discard_new_per_subject,
         duplicate_window: wanted.duplicate_window,
         num_replicas: wanted.num_replicas,
         republish: wanted.republish,

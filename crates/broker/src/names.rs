@@ -1,7 +1,7 @@
 //! Names of streams, subjects, buckets and consumers, derived from the installation's prefix.
 
 use posthorn_delivery::ids::hash128;
-use posthorn_delivery::{EndpointId, EventId, EventType, LetterId, Tenant};
+use posthorn_delivery::{EndpointId, EventId, EventType, LaneId, LetterId, Tenant};
 
 /// The streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,17 +18,23 @@ pub enum StreamName {
     Attempts,
     /// What was given up.
     Dlq,
+    /// What waits for an endpoint that may not be sent to freely.
+    Lanes,
+    /// One token for each active lane.
+    Tokens,
 }
 
 impl StreamName {
     /// All of them.
-    pub const ALL: [StreamName; 6] = [
+    pub const ALL: [StreamName; 8] = [
         StreamName::Events,
         StreamName::Archive,
         StreamName::Deliveries,
         StreamName::Retries,
         StreamName::Attempts,
         StreamName::Dlq,
+        StreamName::Lanes,
+        StreamName::Tokens,
     ];
 
     /// As a subject token.
@@ -41,6 +47,8 @@ impl StreamName {
             StreamName::Retries => "retries",
             StreamName::Attempts => "attempts",
             StreamName::Dlq => "dlq",
+            StreamName::Lanes => "lanes",
+            StreamName::Tokens => "tokens",
         }
     }
 }
@@ -58,16 +66,19 @@ pub enum BucketName {
     Idempotency,
     /// Replay jobs.
     Replays,
+    /// Active lanes.
+    Lanes,
 }
 
 impl BucketName {
     /// All of them.
-    pub const ALL: [BucketName; 5] = [
+    pub const ALL: [BucketName; 6] = [
         BucketName::Endpoints,
         BucketName::Breakers,
         BucketName::Dispatchers,
         BucketName::Idempotency,
         BucketName::Replays,
+        BucketName::Lanes,
     ];
 
     /// In lower case.
@@ -79,6 +90,7 @@ impl BucketName {
             BucketName::Dispatchers => "dispatchers",
             BucketName::Idempotency => "idempotency",
             BucketName::Replays => "replays",
+            BucketName::Lanes => "lanes",
         }
     }
 }
@@ -89,6 +101,8 @@ pub const FANOUT: &str = "fanout";
 pub const DISPATCH: &str = "dispatch";
 /// The durable that waits for what is due soon.
 pub const RETRY_NEAR: &str = "retry-near";
+/// The durable over TOKENS.
+pub const TOKENS: &str = "tokens";
 /// How many shards the attempts of one endpoint are spread over: the attempts of one event are
 /// found by reading one shard of each endpoint, at a bounded number of subjects.
 pub const ATTEMPT_SHARDS: u32 = 64;
@@ -222,6 +236,30 @@ impl Names {
     #[must_use]
     pub fn attempts_of_tenant(&self, tenant: &str) -> String {
         format!("{}.attempts.{tenant}.>", self.prefix)
+    }
+
+    /// The subject of what waits in a lane.
+    #[must_use]
+    pub fn lane(&self, lane: &LaneId) -> String {
+        format!("{}.lanes.{lane}", self.prefix)
+    }
+
+    /// The subject of a lane's token.
+    #[must_use]
+    pub fn token(&self, lane: &LaneId) -> String {
+        format!("{}.tokens.{lane}", self.prefix)
+    }
+
+    /// The lane of a subject of LANES or TOKENS.
+    #[must_use]
+    pub fn parse_lane(&self, subject: &str) -> Option<LaneId> {
+        let rest = subject
+            .strip_prefix(self.prefix.as_str())?
+            .strip_prefix('.')?;
+        let key = rest
+            .strip_prefix("lanes.")
+            .or_else(|| rest.strip_prefix("tokens."))?;
+        LaneId::parse(key)
     }
 
     /// Where a letter is kept. What never came to an endpoint has `_` in its place, and so

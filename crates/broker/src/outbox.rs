@@ -144,7 +144,7 @@ impl Broker {
         .await
     }
 
-    async fn send(
+    pub(crate) async fn send(
         &self,
         subject: String,
         headers: HeaderMap,

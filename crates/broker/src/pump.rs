@@ -39,6 +39,7 @@ pub(crate) enum ConsumerName {
     Dispatch,
     RetryNear,
     RetryFar(i64),
+    Tokens,
 }
 
 /// An open request is renewed this often, which is also how often the loop shows that it

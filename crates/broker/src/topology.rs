@@ -61,6 +61,10 @@ const DISPATCHER_GONE: Duration = Duration::from_secs(10);
 pub(crate) const NEAR_PENDING: i64 = 100_000;
 /// What may be in flight to all dispatchers together.
 const DISPATCH_PENDING: i64 = 8_192;
+/// A token waits for its lane's next move on the consumer: as many as there may be lanes.
+const TOKENS_PENDING: i64 = 100_000;
+/// The largest `max_backlog`, and room for what several appenders add at the same moment.
+const LANE_ROOM: i64 = 1_100_000;
 const FANOUT_PENDING: i64 = 4_096;
 /// A calendar hour's durable goes by itself when nobody has asked for so long.
 const FAR_IDLE: Duration = Duration::from_secs(2 * 3_600);
@@ -114,6 +118,18 @@ impl Topology {
                 ..queue
             },
             StreamName::Deliveries | StreamName::Retries => queue,
+            // Kept in order until it is let go; one lane never fills the stream for others.
+            StreamName::Lanes => Config {
+                discard: DiscardPolicy::New,
+                discard_new_per_subject: true,
+                max_messages_per_subject: LANE_ROOM,
+                ..log
+            },
+            StreamName::Tokens => Config {
+                discard_new_per_subject: true,
+                max_messages_per_subject: 1,
+                ..queue
+            },
             StreamName::Archive => aged(log, kept.events),
             StreamName::Attempts => aged(log, kept.attempts),
             // One message per letter: a letter that dies again replaces itself.
@@ -133,9 +149,10 @@ impl Topology {
             max_age: match bucket {
                 BucketName::Dispatchers => DISPATCHER_GONE,
                 BucketName::Idempotency => IDEMPOTENCY,
-                BucketName::Endpoints | BucketName::Breakers | BucketName::Replays => {
-                    Duration::ZERO
-                }
+                BucketName::Endpoints
+                | BucketName::Breakers
+                | BucketName::Replays
+                | BucketName::Lanes => Duration::ZERO,
             },
             ..kv::Config::default()
         }
@@ -164,6 +181,26 @@ impl Topology {
         )
     }
 
+    pub(crate) fn tokens(&self) -> (StreamName, pull::Config) {
+        (
+            StreamName::Tokens,
+            durable(
+                names::TOKENS,
+                self.names.all_of(StreamName::Tokens),
+                TOKENS_PENDING,
+            ),
+        )
+    }
+
+    fn durables(&self) -> [(StreamName, pull::Config); 4] {
+        [
+            self.fanout(),
+            self.dispatch(),
+            self.retry_near(),
+            self.tokens(),
+        ]
+    }
+
     pub(crate) fn retry_far(&self, hour: i64) -> (StreamName, pull::Config) {
         let name = Names::far_consumer(hour);
         let config = durable(&name, self.names.retry_far(hour), NEAR_PENDING);
@@ -186,7 +223,7 @@ impl Topology {
         for bucket in BucketName::ALL {
             self.ensure_bucket(context, bucket).await?;
         }
-        for (stream, config) in [self.fanout(), self.dispatch(), self.retry_near()] {
+        for (stream, config) in self.durables() {
             drifts.extend(self.ensure_consumer(context, stream, config).await?);
         }
         for drift in &drifts {
@@ -209,7 +246,7 @@ impl Topology {
                 self.ensure_bucket(context, bucket).await?;
             }
         }
-        for (stream, config) in [self.fanout(), self.dispatch(), self.retry_near()] {
+        for (stream, config) in self.durables() {
             self.ensure_consumer(context, stream, config).await?;
         }
         Ok(())

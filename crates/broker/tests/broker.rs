@@ -80,6 +80,7 @@ fn delivery(event: u128) -> Delivery {
         not_before: UnixMillis(1),
         expires_at: UnixMillis(i64::MAX),
         held: Duration::ZERO,
+        pauses_known: None,
         replay: None,
         history: vec![],
     }

@@ -3,41 +3,13 @@
 use crate::breaker::{BreakerPolicy, BreakerState, Phase, claim};
 use crate::delivery::Delivery;
 use crate::endpoint::{DisabledReason, Endpoint};
+use crate::lane::LaneReason;
 use crate::time::UnixMillis;
 use std::time::Duration;
 
 /// A probe's lease outlives the endpoint's timeout by this much, so that a slow answer is
 /// still the probe's answer.
 pub const LEASE_MARGIN: Duration = Duration::from_secs(5);
-
-/// Why a delivery is held. It spends no attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum HoldReason {
-    /// The endpoint is paused or disabled.
-    Disabled(DisabledReason),
-    /// The breaker is open.
-    BreakerOpen,
-    /// Another delivery is the probe.
-    Probing,
-    /// The endpoint asked for quiet.
-    RetryAfter,
-    /// Enough requests are in flight to it.
-    InFlight,
-}
-
-impl HoldReason {
-    /// The stable name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            HoldReason::Disabled(reason) => reason.as_str(),
-            HoldReason::BreakerOpen => "breaker_open",
-            HoldReason::Probing => "probing",
-            HoldReason::RetryAfter => "retry_after",
-            HoldReason::InFlight => "in_flight",
-        }
-    }
-}
 
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +28,7 @@ pub enum Admission {
         /// The end of what it waits for.
         until: UnixMillis,
         /// What it waits for.
-        reason: HoldReason,
+        reason: LaneReason,
     },
     /// Its `max_age` has passed.
     Expired,
@@ -80,7 +52,7 @@ pub fn admit(
     if breaker.hold_until > now {
         return Admission::Hold {
             until: breaker.hold_until,
-            reason: HoldReason::RetryAfter,
+            reason: LaneReason::RetryAfter,
         };
     }
     let lease = endpoint.timeout + LEASE_MARGIN;
@@ -96,12 +68,12 @@ pub fn admit(
 /// Time paused does not count against `max_age`, so a paused delivery expires only when it
 /// has been held for as long as anything may be.
 fn disabled(delivery: &Delivery, reason: DisabledReason, now: UnixMillis) -> Admission {
-    if delivery.held >= crate::hold::MAX_HOLD && delivery.has_expired(now) {
+    if delivery.held >= crate::pause::MAX_HOLD && delivery.has_expired(now) {
         return Admission::Expired;
     }
     Admission::Hold {
         until: now,
-        reason: HoldReason::Disabled(reason),
+        reason: LaneReason::of_disabled(reason),
     }
 }
 
@@ -125,12 +97,12 @@ pub fn gate(
         (Phase::Closed, _) => allow(false),
         (Phase::Open, _) if now < breaker.open_until => Admission::Hold {
             until: breaker.open_until,
-            reason: HoldReason::BreakerOpen,
+            reason: LaneReason::BreakerOpen,
         },
         (Phase::HalfOpen, Some(probe)) if probe.delivery == delivery => allow(true),
         (Phase::HalfOpen, Some(probe)) if now < probe.lease_until => Admission::Hold {
             until: probe.lease_until,
-            reason: HoldReason::Probing,
+            reason: LaneReason::Probing,
         },
         _ => Admission::Claim(Box::new(claim(breaker, delivery, lease, now))),
     }
@@ -167,7 +139,7 @@ mod tests {
             held,
             Admission::Hold {
                 until,
-                reason: HoldReason::BreakerOpen
+                reason: LaneReason::BreakerOpen
             }
         );
         let Admission::Claim(claimed) = admit(&delivery(), &endpoint(), &state, until) else {
@@ -185,7 +157,7 @@ mod tests {
         let lease = claimed.probe.as_ref().unwrap().lease_until;
         let waits = Admission::Hold {
             until: lease,
-            reason: HoldReason::Probing,
+            reason: LaneReason::Probing,
         };
         assert_eq!(admit(&other, &endpoint(), &claimed, until), waits);
         assert!(matches!(
@@ -205,7 +177,7 @@ mod tests {
             held,
             Admission::Hold {
                 until,
-                reason: HoldReason::RetryAfter
+                reason: LaneReason::RetryAfter
             }
         );
         assert!(matches!(
@@ -226,7 +198,7 @@ mod tests {
             admit(&old, &paused, &state, NOW),
             Admission::Hold { .. }
         ));
-        old.held = crate::hold::MAX_HOLD;
+        old.held = crate::pause::MAX_HOLD;
         assert_eq!(admit(&old, &paused, &state, NOW), Admission::Expired);
     }
 }

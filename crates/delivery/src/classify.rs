@@ -49,6 +49,7 @@ fn classify_failure(failure: Failure) -> Class {
         Failure::Expired => Class::Dead(Reason::Expired),
         Failure::EndpointDeleted => Class::Dead(Reason::EndpointDeleted),
         Failure::EndpointGone => Class::Dead(Reason::Gone),
+        Failure::BacklogFull => Class::Dead(Reason::BacklogFull),
         Failure::StaleConnection | Failure::GoAway | Failure::Local => Class::NotSent,
         _ => Class::Transient,
     }

@@ -51,6 +51,9 @@ pub struct Delivery {
     pub expires_at: UnixMillis,
     /// Time spent paused or disabled, which does not count against `max_age`.
     pub held: Duration,
+    /// How long its endpoint had been disabled, all times together, when that was last
+    /// credited; `None` before the first look.
+    pub pauses_known: Option<Duration>,
     /// Which replay this is; `None` in its first life.
     pub replay: Option<ReplayMark>,
     /// The attempts so far, oldest first, at most [`MAX_HISTORY`].
@@ -64,6 +67,8 @@ pub struct ReleaseMark {
     pub lane_epoch: u64,
     /// Generation of the endpoint's breaker.
     pub breaker_generation: u64,
+    /// Its owner keeps the order: it stays in the lane, and its retries are the owner's.
+    pub in_order: bool,
 }
 
 /// Which replay a delivery belongs to, and what its letter said before.
@@ -89,6 +94,7 @@ impl Delivery {
         endpoint: &Endpoint,
         event_seq: u64,
         config_revision: u64,
+        now: UnixMillis,
     ) -> Delivery {
         Delivery {
             tenant: event.tenant.clone(),
@@ -109,6 +115,7 @@ impl Delivery {
             not_before: event.counts_from(),
             expires_at: event.counts_from() + endpoint.retry.max_age(),
             held: Duration::ZERO,
+            pauses_known: Some(endpoint.disabled_for(now)),
             replay: None,
             history: Vec::new(),
         }

@@ -23,10 +23,90 @@ pub mod limits {
     pub const TIMEOUT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
     /// Requests in flight to one endpoint.
     pub const MAX_IN_FLIGHT: u32 = 1024;
+    /// Deliveries that may wait in a lane.
+    pub const MAX_BACKLOG: u64 = 1_000_000;
     /// Secrets that sign at the same time.
     pub const MAX_SECRETS: usize = 10;
     /// The longest overlap of a secret rotation: 7 days.
     pub const MAX_OVERLAP: Duration = Duration::from_secs(7 * 86_400);
+}
+
+/// In which order an endpoint gets its deliveries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Ordering {
+    /// As they come; a retry lets others pass.
+    #[default]
+    None,
+    /// One after the other, in the order in which the events were accepted; a retry holds up
+    /// all that follow.
+    Fifo,
+}
+
+impl Ordering {
+    /// The stable name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Ordering::None => "none",
+            Ordering::Fifo => "fifo",
+        }
+    }
+
+    /// From the stable name.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Ordering> {
+        [Ordering::None, Ordering::Fifo]
+            .into_iter()
+            .find(|ordering| ordering.as_str() == text)
+    }
+}
+
+/// So many requests a second, over all dispatchers together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RateLimit {
+    per_second_milli: u32,
+}
+
+/// Why a number is no rate limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("rate_limit.per_second is from 0.01 to 10000")]
+pub struct RateLimitError;
+
+impl RateLimit {
+    /// `rate` requests a second, from 0.01 to 10,000, kept to the thousandth.
+    ///
+    /// # Errors
+    /// [`RateLimitError`] outside of that.
+    pub fn per_second(rate: f64) -> Result<RateLimit, RateLimitError> {
+        if !(0.01..=10_000.0).contains(&rate) {
+            return Err(RateLimitError);
+        }
+        // In range, so the cast keeps the value.
+        RateLimit::from_milli((rate * 1_000.0).round() as u32)
+    }
+
+    /// The same in requests per 1,000 seconds, from 10 to 10,000,000.
+    ///
+    /// # Errors
+    /// [`RateLimitError`] outside of that.
+    pub fn from_milli(per_second_milli: u32) -> Result<RateLimit, RateLimitError> {
+        match per_second_milli {
+            10..=10_000_000 => Ok(RateLimit { per_second_milli }),
+            _ => Err(RateLimitError),
+        }
+    }
+
+    /// Requests per 1,000 seconds.
+    #[must_use]
+    pub fn milli(self) -> u32 {
+        self.per_second_milli
+    }
+
+    /// The time from one request to the next.
+    #[must_use]
+    pub fn interval(self) -> Duration {
+        Duration::from_micros(1_000_000_000 / u64::from(self.per_second_milli))
+    }
 }
 
 /// Why an endpoint is disabled.
@@ -128,6 +208,15 @@ pub struct Endpoint {
     pub key_pairs: Vec<StoredSecret>,
     /// Why and since when it is disabled; `None` when it is enabled.
     pub disabled: Option<(DisabledReason, UnixMillis)>,
+    /// How long it was disabled before, all times together.
+    pub disabled_before: Duration,
+    /// In which order it gets its deliveries.
+    pub ordering: Ordering,
+    /// Bound of the requests a second; `None` is none.
+    pub rate_limit: Option<RateLimit>,
+    /// Bound of what waits in its lane, from 1 to [`limits::MAX_BACKLOG`]; what comes beyond it
+    /// is dead-lettered as `backlog_full`.
+    pub max_backlog: u64,
     /// When and how often to try again.
     pub retry: RetryPolicy,
     /// Bound of one whole exchange.

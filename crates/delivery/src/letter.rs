@@ -235,6 +235,7 @@ impl DeadLetter {
             not_before: window.not_before,
             expires_at: window.expires_at,
             held: Duration::ZERO,
+            pauses_known: None,
             replay: Some(ReplayMark {
                 generation,
                 replay_id: replay_id.to_owned(),

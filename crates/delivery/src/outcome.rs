@@ -48,11 +48,13 @@ pub enum Failure {
     EndpointDeleted,
     /// The endpoint had said that it is gone for good.
     EndpointGone,
+    /// As much waits for the endpoint as may.
+    BacklogFull,
 }
 
 impl Failure {
     /// All of them, for tables and tests.
-    pub const ALL: [Failure; 14] = [
+    pub const ALL: [Failure; 15] = [
         Failure::Dns,
         Failure::Connect,
         Failure::Tls,
@@ -67,6 +69,7 @@ impl Failure {
         Failure::Expired,
         Failure::EndpointDeleted,
         Failure::EndpointGone,
+        Failure::BacklogFull,
     ];
 
     /// The stable name.
@@ -87,6 +90,7 @@ impl Failure {
             Failure::Expired => "expired",
             Failure::EndpointDeleted => "endpoint_deleted",
             Failure::EndpointGone => "endpoint_gone",
+            Failure::BacklogFull => "backlog_full",
         }
     }
 

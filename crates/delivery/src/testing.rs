@@ -31,6 +31,7 @@ pub fn delivery() -> Delivery {
         not_before: NOW,
         expires_at: NOW + Duration::from_secs(3 * 86_400),
         held: Duration::ZERO,
+        pauses_known: None,
         replay: None,
         history: Vec::new(),
     }
@@ -48,6 +49,10 @@ pub fn endpoint() -> Endpoint {
         secrets: Vec::new(),
         key_pairs: Vec::new(),
         disabled: None,
+        disabled_before: Duration::ZERO,
+        ordering: crate::endpoint::Ordering::None,
+        rate_limit: None,
+        max_backlog: 1_000_000,
         retry: RetryPolicy::default(),
         timeout: Duration::from_secs(15),
         max_in_flight: 32,

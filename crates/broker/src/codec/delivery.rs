@@ -73,10 +73,12 @@ fn out(delivery: &Delivery) -> v1::Delivery {
         release: Some(v1::ReleaseMark {
             lane_epoch: delivery.release.lane_epoch,
             breaker_generation: delivery.release.breaker_generation,
+            in_order: delivery.release.in_order,
         }),
         not_before_ms: delivery.not_before.0,
         expires_at_ms: delivery.expires_at.0,
         held_ms: millis(delivery.held),
+        pauses_known_ms: delivery.pauses_known.map(millis),
         replay: delivery.replay.as_ref().map(replay_out),
         history: history_out(&delivery.history),
     }
@@ -123,10 +125,12 @@ fn from_message(message: v1::Delivery) -> Result<Delivery, DecodeError> {
         release: ReleaseMark {
             lane_epoch: release.lane_epoch,
             breaker_generation: release.breaker_generation,
+            in_order: release.in_order,
         },
         not_before: UnixMillis(message.not_before_ms),
         expires_at: UnixMillis(message.expires_at_ms),
         held: Duration::from_millis(message.held_ms),
+        pauses_known: message.pauses_known_ms.map(Duration::from_millis),
         replay: message.replay.map(replay_in).transpose()?,
         history: history_in(message.history)?,
     })

@@ -2,11 +2,13 @@
 
 use super::{DecodeError, Wire, check, decode, encode, field, optional_time, time_out};
 use bytes::Bytes;
+use posthorn_delivery::endpoint::limits::MAX_BACKLOG;
 use posthorn_delivery::endpoint::{Hidden, StoredSecret};
 use posthorn_delivery::retry::{Backoff, Jitter, Preset, RetryPolicyParts, Schedule};
 use posthorn_delivery::time::millis;
 use posthorn_delivery::{
-    BreakerPolicy, DisabledReason, Endpoint, EndpointId, Pattern, RetryPolicy, Tenant, UnixMillis,
+    BreakerPolicy, DisabledReason, Endpoint, EndpointId, Ordering, Pattern, RateLimit, RetryPolicy,
+    Tenant, UnixMillis,
 };
 use posthorn_proto::v1;
 use std::time::Duration;
@@ -40,6 +42,10 @@ impl Wire for Endpoint {
             target_epoch: self.target_epoch,
             created_at_ms: self.created_at.0,
             updated_at_ms: self.updated_at.0,
+            ordering: ordering_out(self.ordering),
+            rate_limit_milli: self.rate_limit.map_or(0, RateLimit::milli),
+            max_backlog: self.max_backlog,
+            disabled_before_ms: millis(self.disabled_before),
         })
     }
 
@@ -75,7 +81,43 @@ impl Wire for Endpoint {
             target_epoch: message.target_epoch,
             created_at: UnixMillis(message.created_at_ms),
             updated_at: UnixMillis(message.updated_at_ms),
+            ordering: ordering_in(&message.ordering)?,
+            rate_limit: rate_in(message.rate_limit_milli)?,
+            max_backlog: backlog_in(message.max_backlog),
+            disabled_before: Duration::from_millis(message.disabled_before_ms),
         })
+    }
+}
+
+fn ordering_out(ordering: Ordering) -> String {
+    match ordering {
+        Ordering::None => String::new(),
+        Ordering::Fifo => ordering.as_str().to_owned(),
+    }
+}
+
+fn ordering_in(text: &str) -> Result<Ordering, DecodeError> {
+    if text.is_empty() {
+        return Ok(Ordering::None);
+    }
+    Ordering::parse(text).ok_or(field("EndpointConfig", "ordering"))
+}
+
+fn rate_in(milli: u32) -> Result<Option<RateLimit>, DecodeError> {
+    if milli == 0 {
+        return Ok(None);
+    }
+    let limit = RateLimit::from_milli(milli);
+    limit
+        .map(Some)
+        .map_err(|_| field("EndpointConfig", "rate_limit_milli"))
+}
+
+/// Endpoints that were stored before there was such a bound have the default one.
+fn backlog_in(stored: u64) -> u64 {
+    match stored {
+        0 => MAX_BACKLOG,
+        bound => bound.min(MAX_BACKLOG),
     }
 }
 

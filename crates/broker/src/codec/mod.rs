@@ -9,6 +9,7 @@ mod delivery;
 mod endpoint;
 mod event;
 mod intake;
+mod lane;
 mod letter;
 mod mark;
 mod replay;
@@ -22,6 +23,7 @@ use posthorn_proto::v1;
 use prost::Message;
 
 pub use intake::{Intake, IntakeError, read_event};
+pub use lane::Parked;
 pub use mark::{DispatcherBeat, IdempotencyMark};
 
 /// Why bytes are not a value.

@@ -64,10 +64,12 @@ fn delivery() -> Delivery {
         release: ReleaseMark {
             lane_epoch: 4,
             breaker_generation: 8,
+            in_order: true,
         },
         not_before: UnixMillis(1_700_000_010_000),
         expires_at: UnixMillis(1_700_100_000_000),
         held: Duration::from_millis(1_500),
+        pauses_known: Some(Duration::from_millis(700)),
         replay: Some(ReplayMark {
             generation: 11,
             replay_id: "rpl_1".to_owned(),
@@ -140,6 +142,10 @@ fn endpoint() -> Endpoint {
         secrets: vec![secret(None), secret(Some(UnixMillis(9)))],
         key_pairs: vec![],
         disabled: Some((DisabledReason::Gone, UnixMillis(8))),
+        disabled_before: Duration::from_millis(60),
+        ordering: Ordering::Fifo,
+        rate_limit: RateLimit::per_second(0.5).ok(),
+        max_backlog: 12,
         retry: RetryPolicy::try_new(retry).unwrap(),
         timeout: Duration::from_secs(15),
         max_in_flight: 32,
@@ -147,6 +153,18 @@ fn endpoint() -> Endpoint {
         target_epoch: 4,
         created_at: UnixMillis(1),
         updated_at: UnixMillis(2),
+    }
+}
+
+fn lane() -> LaneState {
+    LaneState {
+        tenant: Tenant::parse("acme").unwrap(),
+        reason: LaneReason::BreakerOpen,
+        hold_until: UnixMillis(5),
+        since: UnixMillis(3),
+        epoch: 9,
+        owner: 2,
+        rate_per_second: 50,
     }
 }
 
@@ -203,6 +221,7 @@ fn every_value_survives_its_encoding() {
     survives(&endpoint());
     survives(&letter());
     survives(&job());
+    survives(&lane());
     survives(&IdempotencyMark {
         event_id: EventId::from_bits(1),
         fingerprint: 0xabc,
@@ -237,6 +256,7 @@ fn golden_bytes() {
         ("EndpointConfig", endpoint().to_wire()),
         ("DeadLetter", letter().to_wire()),
         ("ReplayJob", job().to_wire()),
+        ("LaneState", lane().to_wire()),
     ];
     let now: String = values
         .iter()

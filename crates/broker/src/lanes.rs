@@ -1,0 +1,263 @@
+//! Lanes and their tokens, one operation each. What they add up to is the `lanes` crate.
+//!
+//! Whoever looks whether a lane is empty asks the stream's leader: a direct get may be answered
+//! by a replica that lags behind what was appended a moment ago.
+
+use crate::broker::Broker;
+use crate::codec::{Parked, Wire};
+use crate::error::BrokerError;
+use crate::log::{LogPage, LogReader};
+use crate::names::{Names, StreamName};
+use crate::publish::{Patience, Stored};
+use async_nats::{HeaderMap, Subscriber};
+use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt};
+use posthorn_delivery::{Attempt, Delivery, EndpointId, LaneId, Tenant};
+
+/// The streams that an owner works on.
+pub struct LaneStore {
+    broker: Broker,
+    reader: LogReader<Parked>,
+    attempts: LogReader<Attempt>,
+}
+
+/// Answers of one endpoint as they are recorded. A hint: one may be missed, and what must not
+/// be missed is read from the stream.
+pub struct Answers {
+    inner: Subscriber,
+}
+
+impl Answers {
+    /// The next one; `None` when the connection has ended.
+    pub async fn next(&mut self) -> Option<Attempt> {
+        loop {
+            let message = self.inner.next().await?;
+            if let Ok(attempt) = Attempt::from_wire(message.payload) {
+                return Some(attempt);
+            }
+        }
+    }
+
+    /// The next one that is here already.
+    pub fn ready(&mut self) -> Option<Attempt> {
+        self.next().now_or_never().flatten()
+    }
+}
+
+impl LaneStore {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// When JetStream cannot be asked.
+    pub async fn open(broker: &Broker) -> Result<LaneStore, BrokerError> {
+        Ok(LaneStore {
+            broker: broker.clone(),
+            reader: broker.log(StreamName::Lanes).await?,
+            attempts: broker.log(StreamName::Attempts).await?,
+        })
+    }
+
+    /// Appends a delivery to the tail of `lane`, under its own message id.
+    ///
+    /// # Errors
+    /// [`BrokerError`] when it is not certain that it was stored.
+    pub async fn append(
+        &self,
+        lane: &LaneId,
+        delivery: &Delivery,
+        patience: Patience,
+    ) -> Result<Stored, BrokerError> {
+        let id = delivery.message_id().as_str().to_owned();
+        let subject = self.names().lane(lane);
+        let (headers, body) = (HeaderMap::new(), delivery.to_wire());
+        self.broker
+            .send(subject, headers, body, Some(id), None, patience)
+            .await
+    }
+
+    /// Makes sure that `lane` has a token. It carries no id: inside the dedupe window it could
+    /// not be made again.
+    ///
+    /// # Errors
+    /// When it is not certain that there is one.
+    pub async fn put_token(&self, lane: &LaneId) -> Result<(), BrokerError> {
+        let subject = self.names().token(lane);
+        let sent = self.broker.send(
+            subject,
+            HeaderMap::new(),
+            Bytes::new(),
+            None,
+            None,
+            Patience::caller(std::time::Duration::from_secs(5)),
+        );
+        match sent.await {
+            Ok(_) | Err(BrokerError::Full) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives `lane` a new token in place of whatever it has. It is handed out at once, and an
+    /// acknowledgement of the old one no longer touches anything.
+    ///
+    /// # Errors
+    /// When it is not certain that there is one; the sweep then gives it one.
+    pub async fn renew_token(&self, lane: &LaneId) -> Result<(), BrokerError> {
+        let stream = self.broker.stream(StreamName::Tokens).await?;
+        let purge = stream.purge().filter(self.names().token(lane));
+        purge.await.map_err(BrokerError::refused)?;
+        self.put_token(lane).await
+    }
+
+    /// Up to `max` of what lies in `lane` from position `from` on, in order.
+    ///
+    /// # Errors
+    /// When the broker does not answer in time.
+    pub async fn read(
+        &self,
+        lane: &LaneId,
+        from: u64,
+        max: usize,
+    ) -> Result<LogPage<Parked>, BrokerError> {
+        self.reader.read(&self.names().lane(lane), from, max).await
+    }
+
+    /// Removes everything of `lane` up to and with `position`.
+    ///
+    /// # Errors
+    /// When the broker refuses or does not answer.
+    pub async fn remove_up_to(&self, lane: &LaneId, position: u64) -> Result<(), BrokerError> {
+        // A purge up to sequence 0 is taken for a purge of everything.
+        if position == 0 {
+            return Ok(());
+        }
+        let stream = self.broker.stream(StreamName::Lanes).await?;
+        let purge = stream.purge().sequence(position.saturating_add(1));
+        let purge = purge.filter(self.names().lane(lane));
+        purge.await.map(drop).map_err(BrokerError::refused)
+    }
+
+    /// Removes what lies at `position`.
+    ///
+    /// # Errors
+    /// When the broker refuses or does not answer; not when it is gone already.
+    pub async fn remove(&self, position: u64) -> Result<(), BrokerError> {
+        self.reader.delete(position).await
+    }
+
+    /// How many deliveries lie in `lane`, as the stream's leader knows it.
+    ///
+    /// # Errors
+    /// When JetStream cannot be asked.
+    pub async fn depth(&self, lane: &LaneId) -> Result<u64, BrokerError> {
+        self.reader.count(&self.names().lane(lane)).await
+    }
+
+    /// How many deliveries of `endpoint` are on their way: let go and not settled.
+    ///
+    /// # Errors
+    /// When JetStream cannot be asked.
+    pub async fn on_their_way(&self, endpoint: &EndpointId) -> Result<u64, BrokerError> {
+        let subject = self.names().delivery(endpoint);
+        self.broker
+            .count_subject(StreamName::Deliveries, &subject)
+            .await
+    }
+
+    /// All lanes that hold something, with how much.
+    ///
+    /// # Errors
+    /// When JetStream cannot be asked.
+    pub async fn lanes(&self) -> Result<Vec<(LaneId, u64)>, BrokerError> {
+        self.subjects(StreamName::Lanes).await
+    }
+
+    /// All lanes that have a token.
+    ///
+    /// # Errors
+    /// When JetStream cannot be asked.
+    pub async fn tokens(&self) -> Result<Vec<LaneId>, BrokerError> {
+        let found = self.subjects(StreamName::Tokens).await?;
+        Ok(found.into_iter().map(|(lane, _)| lane).collect())
+    }
+
+    async fn subjects(&self, stream: StreamName) -> Result<Vec<(LaneId, u64)>, BrokerError> {
+        let handle = self.broker.stream(stream).await?;
+        let mut found = handle
+            .info_with_subjects(self.names().all_of(stream))
+            .await
+            .map_err(BrokerError::refused)?;
+        let mut lanes = Vec::new();
+        while let Some(subject) = found.next().await {
+            let (subject, count) = subject.map_err(BrokerError::refused)?;
+            if let Some(lane) = self.names().parse_lane(&subject) {
+                lanes.push((lane, u64::try_from(count).unwrap_or(0)));
+            }
+        }
+        Ok(lanes)
+    }
+
+    /// Up to which sequence of EVENTS everything has been fanned out, without a gap.
+    ///
+    /// # Errors
+    /// When JetStream cannot be asked.
+    pub async fn fanned_out(&self) -> Result<u64, BrokerError> {
+        self.broker.fanout_info().await?.ack_floor().await
+    }
+
+    /// The records of the attempts of one event to one endpoint that lie in ATTEMPTS from
+    /// sequence `from` on.
+    ///
+    /// # Errors
+    /// When the broker does not answer in time.
+    pub async fn records(
+        &self,
+        delivery: &Delivery,
+        from: u64,
+    ) -> Result<Vec<(u64, Attempt)>, BrokerError> {
+        const PAGE: usize = 256;
+        let subject =
+            self.names()
+                .attempt(&delivery.tenant, &delivery.endpoint_id, &delivery.event_id);
+        let (mut records, mut from) = (Vec::new(), from);
+        loop {
+            let page = self.attempts.read(&subject, from, PAGE).await?;
+            let Some(last) = page.items.last().map(|item| item.sequence) else {
+                return Ok(records);
+            };
+            records.extend(
+                page.items
+                    .into_iter()
+                    .filter(|item| item.value.event_id == delivery.event_id)
+                    .map(|item| (item.sequence, item.value)),
+            );
+            if page.pending == 0 {
+                return Ok(records);
+            }
+            from = last + 1;
+        }
+    }
+
+    /// Hears of the answers of an endpoint from now on.
+    ///
+    /// # Errors
+    /// When the subscription cannot be made.
+    pub async fn answers(
+        &self,
+        tenant: &Tenant,
+        endpoint: &EndpointId,
+    ) -> Result<Answers, BrokerError> {
+        let subject = self
+            .names()
+            .attempts_of_endpoint(tenant.as_str(), endpoint.as_str());
+        let client = self.broker.client();
+        let inner = client
+            .subscribe(subject)
+            .await
+            .map_err(BrokerError::refused)?;
+        Ok(Answers { inner })
+    }
+
+    fn names(&self) -> &Names {
+        self.broker.names()
+    }
+}
