@@ -4,8 +4,8 @@ use crate::config::Settings;
 use crate::run::refuse;
 use axum::extract::FromRef;
 use posthorn_broker::codec::IdempotencyMark;
-use posthorn_broker::{Broker, Bucket, BucketName, LogReader, StreamName, Watched};
-use posthorn_delivery::{Attempt, BreakerState, Endpoint};
+use posthorn_broker::{Broker, Bucket, BucketName, LaneStore, LogReader, StreamName, Watched};
+use posthorn_delivery::{Attempt, BreakerState, Endpoint, LaneState};
 use posthorn_egress::EgressPolicy;
 use posthorn_http_api::Authenticator;
 use posthorn_runtime::ExitError;
@@ -31,6 +31,8 @@ pub struct Parts {
     pub(crate) marks: Bucket<IdempotencyMark>,
     pub(crate) endpoints: Watched<Endpoint>,
     pub(crate) breakers: Bucket<BreakerState>,
+    pub(crate) lanes: LaneStore,
+    pub(crate) lane_states: Bucket<LaneState>,
     pub(crate) attempts: LogReader<Attempt>,
 }
 
@@ -53,6 +55,8 @@ impl App {
         let marks = broker.bucket(BucketName::Idempotency).await;
         let endpoints = broker.bucket(BucketName::Endpoints).await;
         let breakers = broker.bucket(BucketName::Breakers).await;
+        let lanes = LaneStore::open(&broker).await;
+        let lane_states = broker.bucket(BucketName::Lanes).await;
         let attempts = broker.log(StreamName::Attempts).await;
         let parts = Parts {
             authenticator: Authenticator::new(key),
@@ -62,6 +66,8 @@ impl App {
             marks: marks.map_err(exit_error)?,
             endpoints: Watched::start(endpoints.map_err(exit_error)?, stop),
             breakers: breakers.map_err(exit_error)?,
+            lanes: lanes.map_err(exit_error)?,
+            lane_states: lane_states.map_err(exit_error)?,
             attempts: attempts.map_err(exit_error)?,
             broker,
         };

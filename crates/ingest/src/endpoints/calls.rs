@@ -43,21 +43,22 @@ pub(crate) struct EndpointDocument {
     secret: Option<String>,
     /// `false` is the same as a pause.
     enabled: Option<bool>,
-    /// `none`.
-    ordering: Option<String>,
+    /// `none`, or `fifo`: one after the other, in the order in which the events were accepted.
+    ordering: Option<super::flow::OrderingView>,
     /// What is left out is the preset's.
     #[schema(value_type = Option<super::retry::RetryView>)]
     retry: Option<Object>,
     /// Bound of one whole exchange, 100ms to 60s.
     #[schema(example = "15s")]
     timeout: Option<String>,
-    /// Not available in this version: null.
-    #[schema(value_type = Option<Object>)]
-    rate_limit: Option<Value>,
-    /// Requests in flight at a time, 1 to 1024.
-    #[schema(example = 32)]
+    /// Bound of the requests a second, over all dispatchers together; null is none.
+    rate_limit: Option<super::flow::RateLimitView>,
+    /// Requests in flight at a time, over all dispatchers together. It is 1 where `ordering` is
+    /// `fifo`.
+    #[schema(example = 32, minimum = 1, maximum = 1024)]
     max_in_flight: Option<u32>,
-    /// 1000000.
+    /// Deliveries that may wait for it; what comes beyond is given up as `backlog_full`.
+    #[schema(example = 1_000_000, minimum = 1, maximum = 1_000_000)]
     max_backlog: Option<u64>,
     /// When to stop trying for a while; null is never.
     breaker: Option<super::view::BreakerView>,

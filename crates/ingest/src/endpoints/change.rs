@@ -1,9 +1,9 @@
 //! What a call makes of an endpoint: pure, so that a lost compare-and-swap just asks again.
 
 use super::document::Draft;
-use posthorn_delivery::endpoint::limits::MAX_SECRETS;
+use posthorn_delivery::endpoint::limits::{MAX_BACKLOG, MAX_IN_FLIGHT, MAX_SECRETS};
 use posthorn_delivery::endpoint::{Hidden, StoredSecret};
-use posthorn_delivery::{DisabledReason, Endpoint, EndpointId, Tenant, UnixMillis};
+use posthorn_delivery::{DisabledReason, Endpoint, EndpointId, Ordering, Tenant, UnixMillis};
 use posthorn_http_api::Problem;
 use posthorn_signing::{KeyPair, Scheme, Secret};
 use rand::CryptoRng;
@@ -32,9 +32,13 @@ pub(crate) fn created(
         secrets: vec![newest(secret.reveal())],
         key_pairs: Vec::new(),
         disabled: None,
+        disabled_before: Duration::ZERO,
+        ordering: Ordering::None,
+        rate_limit: None,
+        max_backlog: MAX_BACKLOG,
         retry: draft.retry.clone(),
         timeout: draft.timeout,
-        max_in_flight: draft.max_in_flight,
+        max_in_flight: MAX_IN_FLIGHT,
         breaker: draft.breaker,
         target_epoch: 0,
         created_at: now,
@@ -84,7 +88,7 @@ fn apply(endpoint: &mut Endpoint, draft: Draft, now: UnixMillis, rng: &mut impl 
     endpoint.headers = draft.headers;
     endpoint.retry = draft.retry;
     endpoint.timeout = draft.timeout;
-    endpoint.max_in_flight = draft.max_in_flight;
+    draft.flow.apply_to(endpoint);
     endpoint.breaker = draft.breaker;
     set_enabled(endpoint, draft.enabled, now);
     endpoint.updated_at = now;
@@ -110,7 +114,7 @@ fn set_enabled(endpoint: &mut Endpoint, enabled: bool, now: UnixMillis) {
     match (endpoint.disabled, enabled) {
         (None, false) => endpoint.disabled = Some((DisabledReason::Paused, now)),
         (Some((reason, _)), true) => {
-            endpoint.disabled = None;
+            endpoint.enable(now);
             // Whoever says that it works again also says that what the breaker knows is old:
             // with its old state it would be disabled again by the first failed probe.
             if reason != DisabledReason::Paused {
@@ -274,5 +278,40 @@ mod tests {
             endpoint(&off).disabled_reason(),
             Some(DisabledReason::Paused)
         );
+    }
+
+    #[test]
+    fn every_way_of_enabling_adds_the_pause_that_ends_to_those_before() {
+        let paused_once = paused(&endpoint(&plain()), NOW);
+        let back = resumed(&paused_once, NOW + HOUR);
+        assert_eq!((back.disabled, back.disabled_before), (None, HOUR));
+        // What is enabled already has no pause that could be counted twice.
+        assert_eq!(resumed(&back, NOW + 9 * HOUR).disabled_before, HOUR);
+        let again = paused(&back, NOW + 10 * HOUR);
+        assert_eq!(paused(&again, NOW + 11 * HOUR).disabled, again.disabled);
+        let rng = &mut posthorn_runtime::rng::rng();
+        let enabled = patched(&again, draft(&plain()), NOW + 12 * HOUR, rng);
+        assert_eq!(
+            (enabled.disabled, enabled.disabled_before),
+            (None, 3 * HOUR)
+        );
+        let mut gone = enabled;
+        gone.disabled = Some((DisabledReason::Gone, NOW + 12 * HOUR));
+        assert_eq!(resumed(&gone, NOW + 13 * HOUR).disabled_before, 4 * HOUR);
+    }
+
+    #[test]
+    fn how_it_flows_is_as_it_was_written_last() {
+        let written = json!({"url": "https://example.com/", "ordering": "fifo", "max_backlog": 7,
+                             "rate_limit": {"per_second": 0.5}, "max_in_flight": 3});
+        let made = endpoint(&written);
+        assert_eq!(made.ordering, Ordering::Fifo);
+        assert_eq!(made.rate_limit.map(|limit| limit.milli()), Some(500));
+        assert_eq!((made.max_in_flight, made.max_backlog), (3, 7));
+        let rng = &mut posthorn_runtime::rng::rng();
+        let reset = patched(&made, draft(&plain()), NOW, rng);
+        assert_eq!((reset.ordering, reset.rate_limit), (Ordering::None, None));
+        assert_eq!((reset.max_in_flight, reset.max_backlog), (32, 1_000_000));
+        assert_eq!(reset.target_epoch, made.target_epoch);
     }
 }

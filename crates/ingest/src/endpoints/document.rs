@@ -2,9 +2,10 @@
 
 use super::custom_headers;
 use super::fields::{Errors, Fields, Object};
+use super::flow::{self, Flow};
 use super::retry;
 use posthorn_delivery::endpoint::Hidden;
-use posthorn_delivery::endpoint::limits::{MAX_DESCRIPTION, MAX_IN_FLIGHT, MAX_PATTERNS, TIMEOUT};
+use posthorn_delivery::endpoint::limits::{MAX_DESCRIPTION, MAX_PATTERNS, TIMEOUT};
 use posthorn_delivery::{BreakerPolicy, Pattern, RetryPolicy};
 use posthorn_egress::{EgressPolicy, TargetUrl};
 use posthorn_http_api::Problem;
@@ -14,12 +15,6 @@ use std::time::Duration;
 
 /// The bound of an attempt where nothing is said.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(15);
-/// Requests in flight where nothing is said.
-pub(crate) const DEFAULT_IN_FLIGHT: u32 = 32;
-/// What a lane may hold; not to be changed yet.
-pub(crate) const MAX_BACKLOG: u64 = 1_000_000;
-/// How deliveries are ordered; nothing else yet.
-pub(crate) const ORDERING: &str = "none";
 
 /// What a caller may write.
 pub(crate) const WRITABLE: [&str; 14] = [
@@ -40,7 +35,6 @@ pub(crate) const WRITABLE: [&str; 14] = [
 ];
 /// Bounds of a breaker's durations.
 const COOLDOWN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(86_400));
-const NOT_YET: &str = "is not available in this version";
 
 /// An endpoint as it was written: every field has passed its rule.
 #[derive(Clone, Debug)]
@@ -55,7 +49,7 @@ pub(crate) struct Draft {
     pub enabled: bool,
     pub retry: RetryPolicy,
     pub timeout: Duration,
-    pub max_in_flight: u32,
+    pub flow: Flow,
     pub breaker: Option<BreakerPolicy>,
 }
 
@@ -84,9 +78,8 @@ fn read_fields(document: &Object, egress: &EgressPolicy, errors: &mut Errors) ->
     let enabled = fields.flag("enabled", errors).unwrap_or(true);
     let retry = retry_policy(&fields, errors);
     let timeout = fields.duration("timeout", TIMEOUT, errors);
-    let max_in_flight = fields.number("max_in_flight", (1, MAX_IN_FLIGHT), errors);
+    let flow = flow::read(&fields, errors);
     let breaker = breaker(&fields, document.get("breaker"), errors);
-    not_yet(&fields, errors);
     Some(Draft {
         url: url?,
         event_types,
@@ -97,7 +90,7 @@ fn read_fields(document: &Object, egress: &EgressPolicy, errors: &mut Errors) ->
         enabled,
         retry: retry?,
         timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
-        max_in_flight: max_in_flight.unwrap_or(DEFAULT_IN_FLIGHT),
+        flow,
         breaker,
     })
 }
@@ -215,23 +208,6 @@ fn breaker(
         .ok()
 }
 
-/// A setting that would not be enforced is not accepted.
-fn not_yet(fields: &Fields<'_>, errors: &mut Errors) {
-    if fields.get("rate_limit").is_some() {
-        errors.add("rate_limit", format!("{NOT_YET}: it is null"));
-    }
-    if let Some(ordering) = fields.get("ordering")
-        && ordering != ORDERING
-    {
-        errors.add("ordering", format!("another than \"none\" {NOT_YET}"));
-    }
-    if let Some(backlog) = fields.get("max_backlog")
-        && backlog.as_u64() != Some(MAX_BACKLOG)
-    {
-        errors.add("max_backlog", format!("another than 1000000 {NOT_YET}"));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,7 +229,7 @@ mod tests {
         assert_eq!(draft.event_types, [Pattern::all()]);
         assert_eq!(draft.signatures, [Scheme::V1]);
         assert_eq!(draft.timeout, Duration::from_secs(15));
-        assert_eq!(draft.max_in_flight, 32);
+        assert_eq!(draft.flow, Flow::default());
         assert_eq!(draft.breaker, Some(BreakerPolicy::default()));
         assert!(draft.enabled && draft.secret.is_none());
     }
@@ -291,15 +267,16 @@ mod tests {
             ("signatures", json!(["v1", "v2"]), "signatures[1]"),
             ("secret", json!("hunter2"), "secret"),
             ("enabled", json!("yes"), "enabled"),
-            ("ordering", json!("fifo"), "ordering"),
+            ("ordering", json!("lifo"), "ordering"),
             ("retry", json!("stripe"), "retry"),
             ("timeout", json!("99ms"), "timeout"),
             ("timeout", json!("61s"), "timeout"),
             ("timeout", json!(15), "timeout"),
-            ("rate_limit", json!({"per_second": 50}), "rate_limit"),
+            ("rate_limit", json!(50), "rate_limit"),
+            ("rate_limit", json!({}), "rate_limit.per_second"),
             ("max_in_flight", json!(0), "max_in_flight"),
             ("max_in_flight", json!(1_025), "max_in_flight"),
-            ("max_backlog", json!(5), "max_backlog"),
+            ("max_backlog", json!(0), "max_backlog"),
             ("breaker", json!(1), "breaker"),
             (
                 "breaker",
@@ -329,6 +306,10 @@ mod tests {
             if name != "url" {
                 assert!(read_json(&with(name, Value::Null)).is_ok(), "{name}");
             }
+        }
+        for name in ["ordering", "rate_limit", "max_in_flight", "max_backlog"] {
+            let draft = read_json(&with(name, Value::Null)).unwrap();
+            assert_eq!(draft.flow, Flow::default(), "{name}");
         }
         assert!(read_json(&with("ordering", json!("none"))).is_ok());
         assert!(read_json(&with("max_backlog", json!(1_000_000))).is_ok());

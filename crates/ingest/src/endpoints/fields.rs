@@ -5,6 +5,7 @@
 use posthorn_http_api::time::{duration_text, parse_duration};
 use posthorn_http_api::{FieldError, Problem};
 use serde_json::{Map, Value};
+use std::fmt::Display;
 use std::time::Duration;
 
 /// A JSON object.
@@ -102,15 +103,18 @@ impl<'a> Fields<'a> {
     }
 
     /// A whole number from `least` to `most`.
-    pub(crate) fn number(
+    pub(crate) fn number<N>(
         &self,
         name: &str,
-        (least, most): (u32, u32),
+        (least, most): (N, N),
         errors: &mut Errors,
-    ) -> Option<u32> {
+    ) -> Option<N>
+    where
+        N: TryFrom<u64> + PartialOrd + Display,
+    {
         let what = format!("a whole number from {least} to {most}");
         self.typed(name, &what, errors, |value| {
-            let number = u32::try_from(value.as_u64()?).ok()?;
+            let number = N::try_from(value.as_u64()?).ok()?;
             (least..=most).contains(&number).then_some(number)
         })
     }

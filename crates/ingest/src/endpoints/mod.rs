@@ -1,7 +1,8 @@
 //! Managing endpoints.
 //!
 //! `document` reads what a caller wrote, `view` writes what is shown, `change` decides what a
-//! call makes of an endpoint, `store` carries it out by compare-and-swap; the rest are the calls.
+//! call makes of an endpoint, `store` carries it out by compare-and-swap, `wake` sees that whoever
+//! sleeps hears of it; the rest are the calls.
 
 mod attempts;
 mod calls;
@@ -9,6 +10,7 @@ mod change;
 mod custom_headers;
 mod document;
 mod fields;
+mod flow;
 mod merge;
 mod newest;
 mod retry;
@@ -16,6 +18,7 @@ mod secret_calls;
 mod state_calls;
 mod store;
 mod view;
+mod wake;
 
 pub(crate) use attempts::{__path_attempts, attempts};
 pub(crate) use calls::{

@@ -1,6 +1,7 @@
 //! The retry policy of an endpoint, as it is written and as it is shown.
 
 use super::fields::{Errors, Fields, Object};
+use super::view::number_of_milli;
 use posthorn_delivery::RetryPolicy;
 use posthorn_delivery::retry::{Backoff, Jitter, MAX_ATTEMPTS, Preset, RetryPolicyParts, Schedule};
 use posthorn_http_api::time::{duration_text, parse_duration};
@@ -68,7 +69,7 @@ impl RetryView {
         RetryView {
             preset: parts.preset.as_str(),
             base: backoff.map(|b| duration_text(b.base())),
-            factor: backoff.map(|b| factor_number(b.factor_milli())),
+            factor: backoff.map(|b| number_of_milli(b.factor_milli())),
             max_delay: backoff.map(|b| duration_text(b.max_delay())),
             jitter: parts.jitter.name(),
             max_attempts: parts.max_attempts,
@@ -77,13 +78,6 @@ impl RetryView {
             permanent_statuses: parts.permanent.clone(),
         }
     }
-}
-
-fn factor_number(milli: u32) -> Number {
-    if milli.is_multiple_of(1_000) {
-        return Number::from(milli / 1_000);
-    }
-    Number::from_f64(f64::from(milli) / 1_000.0).unwrap_or_else(|| Number::from(1))
 }
 
 /// What remains of the shown policy when a patch of it says something that the rest belonged

@@ -1,5 +1,6 @@
-//! Endpoints in their bucket, changed by compare-and-swap.
+//! Endpoints in their bucket, changed by compare-and-swap. Every change wakes their lanes.
 
+use super::wake::{Changed, wake};
 use crate::app::App;
 use posthorn_broker::{BrokerError, Versioned};
 use posthorn_delivery::{Endpoint, EndpointId, Tenant};
@@ -39,7 +40,8 @@ pub(crate) async fn insert(app: &App, endpoint: &Endpoint) -> Result<(), Problem
     Ok(())
 }
 
-/// Changes an endpoint by what `change` makes of it as it is now.
+/// Changes an endpoint by what `change` makes of it as it is now. It is in force within a second,
+/// also where it is slept over.
 ///
 /// # Errors
 /// 404 where it is not there, whatever `change` refuses, 409 where others change it all the
@@ -56,7 +58,10 @@ pub(crate) async fn update(
         let next = change(&current.value)?;
         let bucket = app.endpoints.bucket();
         match bucket.swap(&key, &next, current.revision).await {
-            Ok(_) => return Ok(next),
+            Ok(_) => {
+                wake(app, Changed::between(&current.value, &next)).await;
+                return Ok(next);
+            }
             Err(BrokerError::Conflict) => {}
             Err(error) => return Err(error.into()),
         }
@@ -69,12 +74,13 @@ pub(crate) async fn update(
 /// # Errors
 /// 404 where it is not there.
 pub(crate) async fn remove(app: &App, tenant: &Tenant, id: &EndpointId) -> Result<(), Problem> {
-    load(app, tenant, id).await?;
+    let last = load(app, tenant, id).await?;
     app.endpoints.bucket().remove(&key(tenant, id)).await?;
     if let Err(error) = app.breakers.remove(id.as_str()).await {
         let error = &error as &dyn std::error::Error;
         tracing::warn!(endpoint = %id, error, "the breaker of a deleted endpoint stays");
     }
+    wake(app, Changed::deleted(&last.value)).await;
     Ok(())
 }
 

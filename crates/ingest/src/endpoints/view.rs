@@ -1,12 +1,13 @@
 //! An endpoint as it is shown. No secret is in it.
 
-use super::document::{MAX_BACKLOG, ORDERING};
+use super::flow::{OrderingView, RateLimitView};
 use super::retry::RetryView;
 use posthorn_delivery::endpoint::StoredSecret;
 use posthorn_delivery::{BreakerPolicy, Endpoint, UnixMillis};
 use posthorn_http_api::time::{as_duration, as_rfc3339, as_rfc3339_option};
 use posthorn_signing::KeyPair;
 use serde::Serialize;
+use serde_json::Number;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use utoipa::ToSchema;
@@ -42,20 +43,21 @@ pub(crate) struct EndpointView {
     #[serde(serialize_with = "as_rfc3339_option")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub disabled_since: Option<UnixMillis>,
-    /// How deliveries are ordered: `none`.
-    pub ordering: &'static str,
+    /// In which order it gets its deliveries.
+    pub ordering: OrderingView,
     /// When and how often to try again.
     pub retry: RetryView,
     /// Bound of one whole exchange.
     #[serde(serialize_with = "as_duration")]
     #[schema(value_type = String, example = "15s")]
     pub timeout: Duration,
-    /// Not available in this version: null.
-    #[schema(value_type = Option<Object>)]
-    pub rate_limit: Option<()>,
-    /// Requests in flight at a time.
+    /// Bound of the requests a second; null is none.
+    pub rate_limit: Option<RateLimitView>,
+    /// Requests in flight at a time, over all dispatchers together.
+    #[schema(example = 32)]
     pub max_in_flight: u32,
-    /// Deliveries that may wait for it.
+    /// Deliveries that may wait for it; what comes beyond is given up as `backlog_full`.
+    #[schema(example = 1_000_000)]
     pub max_backlog: u64,
     /// When to stop trying for a while; null is never.
     pub breaker: Option<BreakerView>,
@@ -120,17 +122,25 @@ impl EndpointView {
                 .disabled
                 .map(|(reason, _)| reason.as_str().to_owned()),
             disabled_since: endpoint.disabled.map(|(_, since)| since),
-            ordering: ORDERING,
+            ordering: endpoint.ordering.into(),
             retry: RetryView::of(&endpoint.retry),
             timeout: endpoint.timeout,
-            rate_limit: None,
+            rate_limit: endpoint.rate_limit.map(RateLimitView::from),
             max_in_flight: endpoint.max_in_flight,
-            max_backlog: MAX_BACKLOG,
+            max_backlog: endpoint.max_backlog,
             breaker: endpoint.breaker.map(BreakerView::from),
             created_at: endpoint.created_at,
             updated_at: endpoint.updated_at,
         }
     }
+}
+
+/// A number that is kept in thousandths, without a fraction where it has none.
+pub(crate) fn number_of_milli(milli: u32) -> Number {
+    if milli.is_multiple_of(1_000) {
+        return Number::from(milli / 1_000);
+    }
+    Number::from_f64(f64::from(milli) / 1_000.0).unwrap_or_else(|| Number::from(milli / 1_000))
 }
 
 /// The public halves of the pairs that sign at `now`, newest first.

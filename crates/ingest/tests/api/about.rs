@@ -77,11 +77,43 @@ async fn the_document_describes_every_route_and_no_other() {
         "Accepted",
         "BatchAnswer",
         "Attempt",
+        "Ordering",
+        "RateLimit",
     ] {
         assert!(
             served.json["components"]["schemas"][schema].is_object(),
             "{schema}"
         );
+    }
+}
+
+#[test]
+fn the_document_says_the_bounds_of_how_an_endpoint_flows() {
+    let document = serde_json::to_value(description()).unwrap();
+    let schemas = &document["components"]["schemas"];
+    let names: Vec<&Value> = match &schemas["Ordering"]["oneOf"] {
+        Value::Array(variants) => variants.iter().map(|variant| &variant["enum"][0]).collect(),
+        _ => schemas["Ordering"]["enum"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .collect(),
+    };
+    assert_eq!(names, ["none", "fifo"]);
+    let rate = &schemas["RateLimit"]["properties"]["per_second"];
+    assert_eq!(
+        (rate["minimum"].as_f64(), rate["maximum"].as_f64()),
+        (Some(0.01), Some(1e4))
+    );
+    let written = &schemas["EndpointDocument"]["properties"];
+    for (field, most) in [("max_in_flight", 1_024), ("max_backlog", 1_000_000)] {
+        assert_eq!(written[field]["minimum"], 1, "{field}");
+        assert_eq!(written[field]["maximum"], most, "{field}");
+    }
+    for schema in ["Endpoint", "EndpointDocument"] {
+        let text = schemas[schema]["properties"].to_string();
+        assert!(text.contains("schemas/Ordering") && text.contains("schemas/RateLimit"));
+        assert!(!text.contains("ot available"), "{schema}");
     }
 }
 

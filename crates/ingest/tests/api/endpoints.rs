@@ -55,7 +55,7 @@ async fn a_broken_rule_is_named_and_nothing_is_stored() {
         (json!({"url": url, "signatures": ["v9"]}), "signatures[0]"),
         (json!({"url": url, "secret": "whsec_"}), "secret"),
         (json!({"url": url, "enabled": 1}), "enabled"),
-        (json!({"url": url, "ordering": "fifo"}), "ordering"),
+        (json!({"url": url, "ordering": "lifo"}), "ordering"),
         (json!({"url": url, "retry": {"base": "0s"}}), "retry.base"),
         (
             json!({"url": url, "retry": {"schedule": ["x"]}}),
@@ -63,11 +63,11 @@ async fn a_broken_rule_is_named_and_nothing_is_stored() {
         ),
         (json!({"url": url, "timeout": "1h"}), "timeout"),
         (
-            json!({"url": url, "rate_limit": {"per_second": 50}}),
-            "rate_limit",
+            json!({"url": url, "rate_limit": {"per_second": 0}}),
+            "rate_limit.per_second",
         ),
         (json!({"url": url, "max_in_flight": 0}), "max_in_flight"),
-        (json!({"url": url, "max_backlog": 1}), "max_backlog"),
+        (json!({"url": url, "max_backlog": 0}), "max_backlog"),
         (
             json!({"url": url, "breaker": {"cooldown": "1y"}}),
             "breaker.cooldown",

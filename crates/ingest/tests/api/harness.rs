@@ -134,6 +134,14 @@ impl Api {
         bucket.get(&key).await.unwrap().map(|found| found.value)
     }
 
+    /// Stores an endpoint as somebody else left it.
+    pub async fn store_endpoint(&self, endpoint: &Endpoint) {
+        let name = posthorn_broker::BucketName::Endpoints;
+        let bucket = self.broker.bucket::<Endpoint>(name).await.unwrap();
+        let key = format!("{}.{}", endpoint.tenant, endpoint.id);
+        bucket.put(&key, endpoint).await.unwrap();
+    }
+
     /// How many changes the endpoints have seen.
     pub async fn endpoint_revision(&self) -> u64 {
         let name = posthorn_broker::BucketName::Endpoints;

@@ -6,6 +6,8 @@ mod about;
 mod attempts;
 mod batches;
 mod endpoints;
+mod flow;
 mod harness;
+mod lanes;
 mod publishing;
 mod secrets;
