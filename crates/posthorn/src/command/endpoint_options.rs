@@ -5,7 +5,7 @@
 use crate::failure::{Failure, chain};
 use crate::input;
 use clap::Args;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 
 /// The fields of an endpoint, each optional.
 #[derive(Debug, Default, Args)]
@@ -71,6 +71,18 @@ pub(crate) struct EndpointOptions {
     #[arg(long, value_name = "N")]
     max_in_flight: Option<u32>,
 
+    /// How many requests a second there may be, from 0.01 to 10000, or none.
+    #[arg(long, value_name = "PER_SECOND|none", value_parser = rate_limit)]
+    rate_limit: Option<Value>,
+
+    /// In which order deliveries come: none, or fifo, the order of the events.
+    #[arg(long, value_name = "ORDER")]
+    ordering: Option<String>,
+
+    /// How many deliveries may wait for it.
+    #[arg(long, value_name = "N")]
+    max_backlog: Option<u64>,
+
     /// Begin paused.
     #[arg(long)]
     paused: bool,
@@ -87,6 +99,9 @@ impl EndpointOptions {
         set(&mut endpoint, "description", self.description.as_deref());
         set(&mut endpoint, "timeout", self.timeout.as_deref());
         set(&mut endpoint, "max_in_flight", self.max_in_flight);
+        set(&mut endpoint, "rate_limit", self.rate_limit.as_ref());
+        set(&mut endpoint, "ordering", self.ordering.as_deref());
+        set(&mut endpoint, "max_backlog", self.max_backlog);
         let secret = self.secret.as_ref().map(|secret| secret.expose());
         set(&mut endpoint, "secret", secret);
         set(&mut endpoint, "enabled", self.paused.then_some(false));
@@ -124,6 +139,17 @@ impl EndpointOptions {
         set(&mut retry, "max_age", self.max_age.as_deref());
         retry
     }
+}
+
+/// A rate limit as the service takes it; `none` is the word for being without.
+fn rate_limit(text: &str) -> Result<Value, String> {
+    if text == "none" {
+        return Ok(Value::Null);
+    }
+    let per_second: Number = text
+        .parse()
+        .map_err(|_| "must be a number of requests a second, or none".to_owned())?;
+    Ok(json!({ "per_second": per_second }))
 }
 
 fn some(list: &[String]) -> Option<&[String]> {
@@ -204,16 +230,38 @@ mod tests {
             "5s",
             "--max-in-flight",
             "7",
+            "--rate-limit",
+            "12.5",
+            "--ordering",
+            "fifo",
+            "--max-backlog",
+            "500",
             "--paused",
         ];
         let wanted = json!({
             "url": "http://127.0.0.1:9000/", "event_types": ["invoice.*", "order.>"],
             "description": "d", "headers": {"X-A": "b"}, "signatures": ["v1a"],
             "secret": "whsec_x", "timeout": "5s", "max_in_flight": 7, "enabled": false,
+            "rate_limit": {"per_second": 12.5}, "ordering": "fifo", "max_backlog": 500,
             "retry": {"preset": "stripe", "base": "3s", "factor": 1.5, "max_delay": "1m",
                       "jitter": "none", "max_attempts": 4, "max_age": "2d"},
         });
         assert_eq!(json_of(&args), Ok(wanted));
+    }
+
+    #[test]
+    fn a_rate_limit_is_a_number_as_it_was_typed_or_none() {
+        let made = json_of(&["--rate-limit", "50"]).unwrap();
+        assert_eq!(made["rate_limit"].to_string(), r#"{"per_second":50}"#);
+        let json = r#"{"rate_limit":{"per_second":50}}"#;
+        let made = json_of(&["--json", json, "--rate-limit", "none"]).unwrap();
+        assert!(made["rate_limit"].is_null() && made.get("rate_limit").is_some());
+        for bad in ["fifty", "", "50/s", "None"] {
+            assert!(
+                Only::try_parse_from(["x", "--rate-limit", bad]).is_err(),
+                "{bad}"
+            );
+        }
     }
 
     #[test]
