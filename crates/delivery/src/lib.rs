@@ -22,6 +22,7 @@ pub mod matching;
 pub mod outcome;
 pub mod pacer;
 pub mod pause;
+pub mod ramp;
 pub mod replay;
 pub mod retry;
 pub mod time;
