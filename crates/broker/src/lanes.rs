@@ -6,13 +6,16 @@
 use crate::broker::Broker;
 use crate::codec::{Parked, Wire};
 use crate::error::BrokerError;
-use crate::log::{LogPage, LogReader};
+use crate::log::{LogPage, LogReader, Start};
 use crate::names::{Names, StreamName};
 use crate::publish::{Patience, Stored};
 use async_nats::{HeaderMap, Subscriber};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
-use posthorn_delivery::{Attempt, Delivery, EndpointId, LaneId, Tenant};
+use posthorn_delivery::{Attempt, Delivery, EndpointId, LaneId, Tenant, UnixMillis};
+
+/// Bytes of one read: an owner's memory does not grow with the size of payloads.
+const MAX_READ: usize = 2 * 1024 * 1024;
 
 /// The streams that an owner works on.
 pub struct LaneStore {
@@ -118,7 +121,16 @@ impl LaneStore {
         from: u64,
         max: usize,
     ) -> Result<LogPage<Parked>, BrokerError> {
-        self.reader.read(&self.names().lane(lane), from, max).await
+        let (subject, from) = (self.names().lane(lane), Start::Sequence(from));
+        let page = self
+            .reader
+            .read_within(&subject, from, max, Some(MAX_READ))
+            .await?;
+        if page.items.is_empty() && page.pending > 0 {
+            // One that is larger than a read by itself.
+            return self.reader.read_within(&subject, from, 1, None).await;
+        }
+        Ok(page)
     }
 
     /// Removes everything of `lane` up to and with `position`.
@@ -204,37 +216,35 @@ impl LaneStore {
         self.broker.fanout_info().await?.ack_floor().await
     }
 
-    /// The records of the attempts of one event to one endpoint that lie in ATTEMPTS from
-    /// sequence `from` on.
+    /// The records of the attempts of one event to one endpoint, from those on that were
+    /// stored at `since`.
     ///
     /// # Errors
     /// When the broker does not answer in time.
     pub async fn records(
         &self,
         delivery: &Delivery,
-        from: u64,
+        since: UnixMillis,
     ) -> Result<Vec<(u64, Attempt)>, BrokerError> {
         const PAGE: usize = 256;
         let subject =
             self.names()
                 .attempt(&delivery.tenant, &delivery.endpoint_id, &delivery.event_id);
-        let (mut records, mut from) = (Vec::new(), from);
-        loop {
-            let page = self.attempts.read(&subject, from, PAGE).await?;
-            let Some(last) = page.items.last().map(|item| item.sequence) else {
-                return Ok(records);
-            };
+        let mut records = Vec::new();
+        let mut page = self.attempts.read_since(&subject, since, PAGE).await?;
+        while let Some(last) = page.items.last().map(|item| item.sequence) {
+            let of_it = page.items.into_iter();
             records.extend(
-                page.items
-                    .into_iter()
+                of_it
                     .filter(|item| item.value.event_id == delivery.event_id)
                     .map(|item| (item.sequence, item.value)),
             );
             if page.pending == 0 {
-                return Ok(records);
+                break;
             }
-            from = last + 1;
+            page = self.attempts.read(&subject, last + 1, PAGE).await?;
         }
+        Ok(records)
     }
 
     /// Hears of the answers of an endpoint from now on.

@@ -100,6 +100,30 @@ impl<T: Wire> LogReader<T> {
         from: u64,
         max: usize,
     ) -> Result<LogPage<T>, BrokerError> {
+        self.read_within(filter, Start::Sequence(from), max, None)
+            .await
+    }
+
+    /// Up to `max` messages on `filter` that were stored at `since` or later.
+    pub(crate) async fn read_since(
+        &self,
+        filter: &str,
+        since: UnixMillis,
+        max: usize,
+    ) -> Result<LogPage<T>, BrokerError> {
+        self.read_within(filter, Start::Time(since), max, None)
+            .await
+    }
+
+    /// The same, and no more than `max_bytes` of payload, of which the first message may be
+    /// more by itself.
+    pub(crate) async fn read_within(
+        &self,
+        filter: &str,
+        from: Start,
+        max: usize,
+        max_bytes: Option<usize>,
+    ) -> Result<LogPage<T>, BrokerError> {
         let inbox = self.client.new_inbox();
         let mut answers = self
             .client
@@ -107,8 +131,14 @@ impl<T: Wire> LogReader<T> {
             .await
             .map_err(BrokerError::refused)?;
         let batch = max.clamp(1, MAX_BATCH);
-        let request =
-            serde_json::json!({ "seq": from.max(1), "next_by_subj": filter, "batch": batch });
+        let mut request = serde_json::json!({ "next_by_subj": filter, "batch": batch });
+        match from {
+            Start::Sequence(sequence) => request["seq"] = sequence.max(1).into(),
+            Start::Time(time) => request["start_time"] = rfc3339(time).into(),
+        }
+        if let Some(bytes) = max_bytes {
+            request["max_bytes"] = bytes.into();
+        }
         let subject = format!("$JS.API.DIRECT.GET.{}", self.stream);
         let body = Bytes::from(request.to_string());
         self.client
@@ -175,6 +205,22 @@ impl<T: Wire> LogReader<T> {
             Err(error) => Err(BrokerError::refused(error)),
         }
     }
+}
+
+/// Where a read begins.
+#[derive(Clone, Copy)]
+pub(crate) enum Start {
+    Sequence(u64),
+    Time(UnixMillis),
+}
+
+fn rfc3339(at: UnixMillis) -> String {
+    let nanos = i128::from(at.0) * 1_000_000;
+    let format = &time::format_description::well_known::Rfc3339;
+    time::OffsetDateTime::from_unix_timestamp_nanos(nanos)
+        .ok()
+        .and_then(|at| at.format(format).ok())
+        .unwrap_or_else(|| "1970-01-01T00:00:00Z".to_owned())
 }
 
 fn header<V: std::str::FromStr>(message: &async_nats::Message, name: &str) -> Option<V> {

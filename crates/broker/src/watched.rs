@@ -137,6 +137,12 @@ impl<T: Wire + Send + Sync + 'static> Watched<T> {
         Ok(self.revision().max(last))
     }
 
+    /// Told of every change from now on, whichever key it is about.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<Option<u64>> {
+        self.shared.revision.subscribe()
+    }
+
     /// Puts a value that this process has just written, so that it does not act on the old
     /// one until the watch brings the news.
     pub fn learn(&self, key: &str, value: T, revision: u64) {

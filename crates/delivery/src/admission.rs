@@ -2,7 +2,7 @@
 
 use crate::breaker::{BreakerPolicy, BreakerState, Phase, claim};
 use crate::delivery::Delivery;
-use crate::endpoint::{DisabledReason, Endpoint};
+use crate::endpoint::Endpoint;
 use crate::lane::LaneReason;
 use crate::time::UnixMillis;
 use std::time::Duration;
@@ -42,11 +42,14 @@ pub fn admit(
     breaker: &BreakerState,
     now: UnixMillis,
 ) -> Admission {
-    if let Some(reason) = endpoint.disabled_reason() {
-        return disabled(delivery, reason, now);
-    }
-    if delivery.has_expired(now) {
+    if delivery.is_over(endpoint, now) {
         return Admission::Expired;
+    }
+    if let Some(reason) = endpoint.disabled_reason() {
+        return Admission::Hold {
+            until: now,
+            reason: LaneReason::of_disabled(reason),
+        };
     }
     let breaker = breaker.for_target(endpoint.target_epoch);
     if breaker.hold_until > now {
@@ -63,18 +66,6 @@ pub fn admit(
         lease,
         now,
     )
-}
-
-/// Time paused does not count against `max_age`, so a paused delivery expires only when it
-/// has been held for as long as anything may be.
-fn disabled(delivery: &Delivery, reason: DisabledReason, now: UnixMillis) -> Admission {
-    if delivery.held >= crate::pause::MAX_HOLD && delivery.has_expired(now) {
-        return Admission::Expired;
-    }
-    Admission::Hold {
-        until: now,
-        reason: LaneReason::of_disabled(reason),
-    }
 }
 
 /// The breaker's part of the decision.
@@ -112,6 +103,7 @@ pub fn gate(
 mod tests {
     use super::*;
     use crate::breaker::{hold, open_by_hand};
+    use crate::endpoint::DisabledReason;
     use crate::testing::{NOW, delivery, endpoint};
 
     fn open(until: UnixMillis) -> BreakerState {
@@ -193,7 +185,8 @@ mod tests {
         let state = open(NOW + Duration::from_secs(30));
         assert_eq!(admit(&old, &endpoint(), &state, NOW), Admission::Expired);
         let mut paused = endpoint();
-        paused.disabled = Some((DisabledReason::Paused, NOW));
+        paused.disabled = Some((DisabledReason::Paused, UnixMillis(NOW.0 - 1_000)));
+        old.pauses_known = Some(Duration::ZERO);
         assert!(matches!(
             admit(&old, &paused, &state, NOW),
             Admission::Hold { .. }

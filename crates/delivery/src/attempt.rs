@@ -105,6 +105,8 @@ pub struct Attempt {
     pub hold_until: Option<UnixMillis>,
     /// Whether the endpoint said that it is gone for good.
     pub disable_endpoint: bool,
+    /// It was sent in order: a retry is left to the owner of the lane.
+    pub in_order: bool,
 }
 
 impl Attempt {

@@ -6,7 +6,7 @@
 use crate::attempt::Disposition;
 use crate::breaker::BreakerSignal;
 use crate::classify::{Class, breaker_signal, classify, endpoint_hold};
-use crate::delivery::Delivery;
+use crate::delivery::{Delivery, ReleaseMark};
 use crate::letter::Reason;
 use crate::outcome::{Failure, Outcome};
 use crate::retry::{RetryAfter, RetryPolicy};
@@ -128,6 +128,7 @@ fn retry_after(outcome: &Outcome) -> Option<RetryAfter> {
 #[must_use]
 pub fn successor(delivery: Delivery, not_before: UnixMillis, same_attempt: bool) -> Delivery {
     let mut next = delivery.deferred(not_before);
+    next.release = ReleaseMark::default();
     if same_attempt {
         next.stale_retries = next.stale_retries.saturating_add(1);
     } else {

@@ -30,6 +30,18 @@ impl Endpoint {
 }
 
 impl Delivery {
+    /// Whether it will never be sent any more: its life is over, and no pause that is still
+    /// credited keeps it.
+    #[must_use]
+    pub fn is_over(&self, endpoint: &Endpoint, now: UnixMillis) -> bool {
+        let total = endpoint.disabled_for(now);
+        let owed = self
+            .pauses_known
+            .map_or(Duration::ZERO, |known| total.saturating_sub(known));
+        let credit = owed.min(MAX_HOLD.saturating_sub(self.held));
+        now >= self.expires_at + credit
+    }
+
     /// Moves the end of its life by what its endpoint has been disabled since it was last
     /// looked at, up to [`MAX_HOLD`] altogether.
     pub fn credit_pauses(&mut self, endpoint: &Endpoint, now: UnixMillis) {
@@ -78,6 +90,18 @@ mod tests {
         endpoint.disabled = Some((DisabledReason::Paused, NOW));
         waiting.credit_pauses(&endpoint, NOW + DAY * 300);
         assert_eq!(waiting.held, MAX_HOLD);
+    }
+
+    #[test]
+    fn a_delivery_is_over_when_its_life_is_and_not_while_a_pause_keeps_it() {
+        let (mut endpoint, mut waiting) = (endpoint(), delivery());
+        waiting.credit_pauses(&endpoint, NOW);
+        let end = waiting.expires_at;
+        assert!(!waiting.is_over(&endpoint, UnixMillis(end.0 - 1)));
+        assert!(waiting.is_over(&endpoint, end));
+        endpoint.disabled = Some((DisabledReason::Paused, NOW + DAY));
+        assert!(!waiting.is_over(&endpoint, end + DAY * 20));
+        assert!(waiting.is_over(&endpoint, end + MAX_HOLD));
     }
 
     #[test]

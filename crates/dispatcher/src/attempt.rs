@@ -4,16 +4,22 @@ use crate::context::Context;
 use crate::send::Answer;
 use crate::settle::{self, Started};
 use crate::slots::{Full, Slot};
+use crate::tenants::Seat;
 use crate::{endpoints, prepared, send};
-use posthorn_broker::{BrokerError, Incoming, Patience, Versioned, Waiting, Wire};
-use posthorn_delivery::hold::held;
+use posthorn_broker::{BrokerError, Incoming, Versioned, Wire};
 use posthorn_delivery::{
-    Admission, BreakerState, Delivery, Endpoint, Failure, HoldReason, Outcome, UnixMillis, admit,
+    Admission, BreakerState, Delivery, Endpoint, Failure, LaneReason, Outcome, admit,
 };
+use posthorn_lanes::{Place, Why};
 use posthorn_runtime::{rng, trace};
+use rand::RngExt;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
+
+/// Bounds of the time after which a delivery that is sent in order is looked at again.
+const MOMENT: Duration = Duration::from_millis(20);
+const LONGEST_BACK: Duration = Duration::from_secs(5);
 
 /// Walks one message to its end and acknowledges it, or gives it back.
 pub(crate) async fn handle(context: &Context, message: &Incoming) {
@@ -35,8 +41,13 @@ pub(crate) async fn handle(context: &Context, message: &Incoming) {
         trace::link(&span, &parent);
     }
     let walked = async {
-        walk(context, delivery).await?;
-        message.ack().await
+        match walk(context, delivery).await? {
+            After::Ack => message.ack().await,
+            After::Back(wait) => {
+                message.nak(Some(wait)).await;
+                Ok(())
+            }
+        }
     };
     if let Err(error) = walked.instrument(span).await {
         tracing::warn!(%error, "an attempt could not be settled yet");
@@ -44,114 +55,172 @@ pub(crate) async fn handle(context: &Context, message: &Incoming) {
     }
 }
 
+/// What happens to the message.
+enum After {
+    /// Its delivery has gone on.
+    Ack,
+    /// It comes again after so long, perhaps to another dispatcher.
+    Back(Duration),
+}
+
 /// Whether a delivery may be sent now.
 enum Gate {
     Send {
         endpoint: Arc<Versioned<Endpoint>>,
         started: Started,
-        slot: Slot,
+        room: Room,
     },
-    Hold {
+    Park {
         endpoint: Arc<Versioned<Endpoint>>,
-        reason: HoldReason,
-        until: UnixMillis,
+        why: Why,
     },
+    Back(Duration),
     Never(Failure),
 }
 
-async fn walk(context: &Context, delivery: Delivery) -> Result<(), BrokerError> {
-    match gate(context, &delivery).await? {
+/// What a request takes up while it is in flight.
+struct Room {
+    slot: Slot,
+    _seat: Seat,
+}
+
+async fn walk(context: &Context, mut delivery: Delivery) -> Result<After, BrokerError> {
+    match gate(context, &mut delivery).await? {
         Gate::Send {
             endpoint,
             started,
-            slot,
+            room,
         } => {
             let answer = attempt(context, &delivery, &endpoint).await;
-            slot.leave(answer.latency);
-            settle::settle(context, delivery, Some(&endpoint.value), started, answer).await
+            room.slot.leave(answer.latency);
+            settle::settle(context, delivery, Some(&endpoint.value), started, answer).await?;
         }
-        Gate::Hold {
-            endpoint,
-            reason,
-            until,
-        } => hold(context, delivery, &endpoint.value, reason, until).await,
+        Gate::Park { endpoint, why } => park(context, delivery, &endpoint.value, why).await?,
+        Gate::Back(wait) => return Ok(After::Back(wait)),
         Gate::Never(failure) => {
             let answer = Answer::without_request(failure, posthorn_wiring::now());
-            settle::settle(context, delivery, None, Started::default(), answer).await
+            settle::settle(context, delivery, None, Started::default(), answer).await?;
         }
     }
+    Ok(After::Ack)
 }
 
-async fn gate(context: &Context, delivery: &Delivery) -> Result<Gate, BrokerError> {
+async fn gate(context: &Context, delivery: &mut Delivery) -> Result<Gate, BrokerError> {
     let Some(endpoint) = endpoints::find(context, delivery).await? else {
         return Ok(Gate::Never(Failure::EndpointDeleted));
     };
+    delivery.credit_pauses(&endpoint.value, posthorn_wiring::now());
+    let let_go = context.lanes.was_let_go(delivery);
+    if !let_go && let Some(why) = context.lanes.holds(delivery, &endpoint.value) {
+        return Ok(
+            match delivery.is_over(&endpoint.value, posthorn_wiring::now()) {
+                true => Gate::Never(Failure::Expired),
+                false => Gate::Park { endpoint, why },
+            },
+        );
+    }
+    let generation = delivery.release.breaker_generation;
+    context
+        .breakers
+        .at_least(&endpoint.value.id, generation)
+        .await?;
     // Looked at before a slot is taken, so that what is held costs no slot.
     match admission(context, delivery, &endpoint.value) {
-        Admission::Expired => return Ok(Gate::Never(Failure::Expired)),
-        Admission::Hold { until, reason } => {
-            return Ok(Gate::Hold {
-                endpoint,
-                reason,
-                until,
-            });
-        }
         Admission::Allow { .. } | Admission::Claim(_) => {}
+        refused => return Ok(refusal(refused, delivery, endpoint)),
     }
-    let cap = context.peers.share(endpoint.value.max_in_flight);
-    let slot = match context.slots.enter(&endpoint.value.id, cap).await {
-        Ok(slot) => slot,
-        Err(Full { next }) => {
-            return Ok(Gate::Hold {
-                endpoint,
-                reason: HoldReason::InFlight,
-                until: next,
-            });
+    match room(context, delivery, &endpoint.value, let_go).await {
+        Ok(room) => admit_with_room(context, delivery, endpoint, room).await,
+        // Whoever let it go has counted it. It is this dispatcher that has its share.
+        Err(Occupied::Slots) if let_go => Ok(Gate::Back(moment())),
+        Err(Occupied::Slots | Occupied::Seats) if delivery.release.in_order => {
+            Ok(Gate::Back(moment()))
         }
-    };
-    admit_with_slot(context, delivery, endpoint, slot).await
+        Err(Occupied::Slots | Occupied::Seats) => Ok(Gate::Park {
+            endpoint,
+            why: Why::from(LaneReason::InFlight),
+        }),
+    }
 }
 
-/// The final look, with a slot in hand: what came back meanwhile may have opened the breaker.
-async fn admit_with_slot(
+/// What is in the way of one more request.
+enum Occupied {
+    Slots,
+    Seats,
+}
+
+async fn room(
+    context: &Context,
+    delivery: &Delivery,
+    endpoint: &Endpoint,
+    let_go: bool,
+) -> Result<Room, Occupied> {
+    let seat = context
+        .tenants
+        .enter(&delivery.tenant)
+        .ok_or(Occupied::Seats)?;
+    let cap = match context.peers.share(endpoint.max_in_flight) {
+        // More dispatchers than slots: only the owner of the lane can count them.
+        0 if let_go => endpoint.max_in_flight,
+        0 => return Err(Occupied::Slots),
+        share => share,
+    };
+    let slot = context.slots.enter(&endpoint.id, cap).await;
+    let slot = slot.map_err(|Full| Occupied::Slots)?;
+    Ok(Room { slot, _seat: seat })
+}
+
+/// A while after which another dispatcher, or this one, has a slot.
+fn moment() -> Duration {
+    Duration::from_millis(rng::rng().random_range(20..=60))
+}
+
+/// The final look, with room in hand: what came back meanwhile may have opened the breaker.
+async fn admit_with_room(
     context: &Context,
     delivery: &Delivery,
     endpoint: Arc<Versioned<Endpoint>>,
-    slot: Slot,
+    room: Room,
 ) -> Result<Gate, BrokerError> {
     loop {
-        match admission(context, delivery, &endpoint.value) {
-            Admission::Expired => return Ok(Gate::Never(Failure::Expired)),
-            Admission::Hold { until, reason } => {
-                return Ok(Gate::Hold {
-                    endpoint,
-                    reason,
-                    until,
-                });
-            }
-            Admission::Allow { generation, probe } => {
-                let started = Started { generation, probe };
-                return Ok(Gate::Send {
-                    endpoint,
-                    started,
-                    slot,
-                });
-            }
+        let started = match admission(context, delivery, &endpoint.value) {
+            Admission::Allow { generation, probe } => Started { generation, probe },
             Admission::Claim(claimed) => {
                 let generation = claimed.generation;
-                if context.breakers.claim(&endpoint.value.id, *claimed).await? {
-                    let started = Started {
-                        generation,
-                        probe: true,
-                    };
-                    return Ok(Gate::Send {
-                        endpoint,
-                        started,
-                        slot,
-                    });
+                if !context.breakers.claim(&endpoint.value.id, *claimed).await? {
+                    continue;
+                }
+                Started {
+                    generation,
+                    probe: true,
                 }
             }
-        }
+            refused => return Ok(refusal(refused, delivery, endpoint)),
+        };
+        return Ok(Gate::Send {
+            endpoint,
+            started,
+            room,
+        });
+    }
+}
+
+/// What becomes of a delivery that is not admitted. One that is sent in order stays where it
+/// is: it must not be appended behind what comes after it.
+fn refusal(admission: Admission, delivery: &Delivery, endpoint: Arc<Versioned<Endpoint>>) -> Gate {
+    let Admission::Hold { until, reason } = admission else {
+        return Gate::Never(Failure::Expired);
+    };
+    if delivery.release.in_order {
+        let wait = posthorn_wiring::now().until(until);
+        return Gate::Back(wait.clamp(MOMENT, LONGEST_BACK));
+    }
+    Gate::Park {
+        endpoint,
+        why: Why {
+            until,
+            ..Why::from(reason)
+        },
     }
 }
 
@@ -176,22 +245,19 @@ async fn attempt(context: &Context, delivery: &Delivery, endpoint: &Versioned<En
     send::send(context, delivery, &endpoint.value, &prepared).await
 }
 
-async fn hold(
+async fn park(
     context: &Context,
     delivery: Delivery,
     endpoint: &Endpoint,
-    reason: HoldReason,
-    until: UnixMillis,
+    why: Why,
 ) -> Result<(), BrokerError> {
-    metrics::counter!("posthorn_holds_total", "reason" => reason.as_str()).increment(1);
-    let now = posthorn_wiring::now();
-    let next = held(delivery, endpoint, reason, until, now, &mut rng::rng());
-    let waiting = Waiting::Delivery(Box::new(next));
-    context
-        .broker
-        .publish_waiting(&waiting, context.near(), now, Patience::WORKER)
-        .await?;
-    Ok(())
+    metrics::counter!("posthorn_holds_total", "reason" => why.reason.as_str()).increment(1);
+    let delivery = match context.lanes.park(delivery, endpoint, why).await? {
+        Place::Parked { .. } => return Ok(()),
+        Place::Full(delivery) => *delivery,
+    };
+    let answer = Answer::without_request(Failure::BacklogFull, posthorn_wiring::now());
+    settle::settle(context, delivery, None, Started::default(), answer).await
 }
 
 /// What an outcome is called in metrics.

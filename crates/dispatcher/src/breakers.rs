@@ -144,6 +144,20 @@ impl Breakers {
     }
 
     /// Reads a state that somebody else wrote, without waiting for the watch to bring it.
+    /// What is known, at least up to `generation`: what was let go under it must not be judged
+    /// by an older state.
+    pub async fn at_least(
+        &self,
+        endpoint: &EndpointId,
+        generation: u64,
+    ) -> Result<(), BrokerError> {
+        let known = self.get(endpoint).map_or(0, |known| known.value.generation);
+        if known >= generation {
+            return Ok(());
+        }
+        self.read(endpoint.as_str()).await
+    }
+
     async fn read(&self, key: &str) -> Result<(), BrokerError> {
         if let Some(found) = self.watched.bucket().get(key).await? {
             self.watched.learn(key, found.value, found.revision);

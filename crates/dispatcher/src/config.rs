@@ -20,6 +20,12 @@ pub struct Settings {
         value_parser = clap::value_parser!(u32).range(1..=16_384))]
     pub dispatch_concurrency: u32,
 
+    /// HTTP requests in flight at the same time for one tenant; three quarters of all where it
+    /// is not set. What is over it waits in the endpoint's lane.
+    #[arg(long, env = "POSTHORN_TENANT_CONCURRENCY", value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=16_384))]
+    pub tenant_concurrency: Option<u32>,
+
     /// Networks that deliveries may reach although they are private, comma separated.
     #[arg(long, env = "POSTHORN_EGRESS_ALLOW", value_name = "CIDRS")]
     pub egress_allow: Option<String>,
@@ -58,6 +64,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             dispatch_concurrency: 256,
+            tenant_concurrency: None,
             egress_allow: None,
             egress_deny: None,
             egress_proxy: None,
@@ -72,6 +79,7 @@ impl std::fmt::Debug for Settings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Settings")
             .field("dispatch_concurrency", &self.dispatch_concurrency)
+            .field("tenant_concurrency", &self.tenant_concurrency)
             .field("egress_allow", &self.egress_allow)
             .field("egress_deny", &self.egress_deny)
             .field("egress_ca", &self.egress_ca)

@@ -6,10 +6,12 @@ use crate::config::Settings;
 use crate::peers::Peers;
 use crate::prepared::PreparedCache;
 use crate::slots::SlotTable;
+use crate::tenants::{TenantTable, default_cap};
 use posthorn_broker::{Broker, BrokerError, BucketName, LogReader, StreamName, Watched};
 use posthorn_delivery::time::millis;
 use posthorn_delivery::{Attempt, Endpoint};
 use posthorn_egress::EgressPolicy;
+use posthorn_lanes::Lanes;
 use posthorn_runtime::ExitError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,11 +22,13 @@ pub(crate) struct Context {
     pub broker: Broker,
     pub endpoints: Watched<Endpoint>,
     pub breakers: Breakers,
+    pub lanes: Lanes,
     pub attempts: LogReader<Attempt>,
     pub client: Client,
     pub egress: EgressPolicy,
     pub prepared: PreparedCache,
     pub slots: SlotTable,
+    pub tenants: TenantTable,
     pub peers: Peers,
     pub disable_after: Duration,
     near_ms: AtomicU64,
@@ -54,11 +58,17 @@ impl Context {
             broker: broker.clone(),
             endpoints: Watched::start(broker.bucket(BucketName::Endpoints).await?, forever()),
             breakers: Breakers::new(Watched::start(breakers, forever())),
+            lanes: Lanes::open(broker, forever()).await?,
             attempts: broker.log(StreamName::Attempts).await?,
             client,
             egress,
             prepared: PreparedCache::new(),
             slots: SlotTable::new(),
+            tenants: TenantTable::new(
+                settings
+                    .tenant_concurrency
+                    .unwrap_or_else(|| default_cap(settings.dispatch_concurrency)),
+            ),
             peers: Peers::new(broker.bucket(BucketName::Dispatchers).await?),
             disable_after: settings.breaker_disable_after,
             near_ms: AtomicU64::new(millis(Broker::near())),
@@ -66,7 +76,11 @@ impl Context {
     }
 
     pub async fn loaded(&self) {
-        tokio::join!(self.endpoints.loaded(), self.breakers.loaded());
+        tokio::join!(
+            self.endpoints.loaded(),
+            self.breakers.loaded(),
+            self.lanes.watched().loaded(),
+        );
     }
 
     /// How soon a retry must be due to wait on the durable.

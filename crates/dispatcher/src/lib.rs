@@ -25,6 +25,7 @@ mod send;
 mod settle;
 mod slots;
 mod socket;
+mod tenants;
 mod trust;
 
 pub use config::{Config, Settings};

@@ -31,9 +31,9 @@ impl Peers {
         }
     }
 
-    /// This dispatcher's share of a cap, at least 1.
+    /// This dispatcher's share of a cap; 0 where there are more dispatchers than slots.
     pub fn share(&self, cap: u32) -> u32 {
-        (cap / self.count.load(Ordering::Relaxed).max(1)).max(1)
+        cap / self.count.load(Ordering::Relaxed).max(1)
     }
 
     /// Waits until this dispatcher has been seen by the others.

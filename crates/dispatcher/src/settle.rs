@@ -86,6 +86,7 @@ fn record(
         breaker_signal: decision.breaker_signal,
         hold_until: decision.hold_until,
         disable_endpoint: decision.disable_endpoint,
+        in_order: delivery.release.in_order,
     }
 }
 
@@ -144,6 +145,8 @@ async fn carry_out(
     let delivery = delivery.with_attempt(attempt.summary(sequence));
     match attempt.disposition {
         Disposition::Complete => complete(context, &delivery).await,
+        // It is still in its lane, whose owner reads the record.
+        Disposition::Retry { .. } if attempt.in_order => Ok(()),
         Disposition::Retry {
             not_before,
             same_attempt,

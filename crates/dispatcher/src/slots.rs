@@ -1,19 +1,18 @@
 //! How many requests are in flight to each endpoint.
 //!
-//! An endpoint at its cap may have as many deliveries waiting here for a moment as it may have
-//! in flight; what is beyond that is held elsewhere. So a slow endpoint never occupies more
-//! than twice its cap of this dispatcher's permits, and a burst to a fast one does not leave
-//! the dispatcher for it.
+//! An endpoint that is at its cap and answers fast may have as many deliveries waiting here for
+//! a moment as it may have in flight, so that a burst does not leave the dispatcher for it. One
+//! that answers slowly has none: what is over its cap goes to its lane at once, and occupies
+//! neither a permit nor memory.
 
 use moka::sync::Cache;
-use posthorn_delivery::hold::SlotClock;
-use posthorn_delivery::{EndpointId, UnixMillis};
+use posthorn_delivery::EndpointId;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How long a delivery waits for a slot before it is held elsewhere.
+/// Waiting is worth while for an endpoint that answers within half of this.
 const PATIENCE: Duration = Duration::from_millis(250);
 const IDLE: Duration = Duration::from_secs(600);
 const MAX_ENDPOINTS: u64 = 200_000;
@@ -34,14 +33,11 @@ struct State {
     in_flight: u32,
     waiting: u32,
     latency: Duration,
-    clock: SlotClock,
 }
 
-/// The endpoint is at its cap, and this is when a slot can be expected.
+/// The endpoint is at its cap.
 #[derive(Debug)]
-pub(crate) struct Full {
-    pub next: UnixMillis,
-}
+pub(crate) struct Full;
 
 /// One request in flight; free again when dropped.
 pub(crate) struct Slot {
@@ -61,22 +57,26 @@ impl SlotTable {
     /// Takes a slot of at most `cap`, waiting for a moment where that may help.
     pub async fn enter(&self, endpoint: &EndpointId, cap: u32) -> Result<Slot, Full> {
         let endpoint = self.table.get_with_by_ref(endpoint, Arc::default);
-        let deadline = Instant::now() + PATIENCE;
+        let asked = Instant::now();
         let mut waits = false;
         loop {
             let freed = endpoint.freed.notified();
             tokio::pin!(freed);
             freed.as_mut().enable();
-            match endpoint.try_enter(cap, waits) {
+            let patience = match endpoint.try_enter(cap, waits) {
                 Entry::Entered => {
                     return Ok(Slot {
                         endpoint: endpoint.clone(),
                     });
                 }
-                Entry::Full(next) => return Err(Full { next }),
-                Entry::Wait => waits = true,
-            }
-            if tokio::time::timeout_at(deadline, freed).await.is_err() {
+                Entry::Full => return Err(Full),
+                Entry::Wait(patience) => patience,
+            };
+            waits = true;
+            if tokio::time::timeout_at(asked + patience, freed)
+                .await
+                .is_err()
+            {
                 return endpoint.give_up(cap).map(|()| Slot {
                     endpoint: endpoint.clone(),
                 });
@@ -87,8 +87,8 @@ impl SlotTable {
 
 enum Entry {
     Entered,
-    Wait,
-    Full(UnixMillis),
+    Wait(Duration),
+    Full,
 }
 
 impl Endpoint {
@@ -99,33 +99,25 @@ impl Endpoint {
             state.waiting -= u32::from(waits);
             return Entry::Entered;
         }
+        let patience = state.latency * 2;
         if waits {
-            return Entry::Wait;
+            return Entry::Wait(patience);
         }
-        if state.waiting >= cap {
-            return Entry::Full(state.next_slot(cap));
+        if state.waiting >= cap || patience > PATIENCE {
+            return Entry::Full;
         }
         state.waiting += 1;
-        Entry::Wait
+        Entry::Wait(patience)
     }
 
     fn give_up(&self, cap: u32) -> Result<(), Full> {
         match self.try_enter(cap, true) {
             Entry::Entered => Ok(()),
-            Entry::Wait | Entry::Full(_) => {
-                let mut state = self.state.lock().expect("no holder panics");
-                state.waiting -= 1;
-                Err(Full {
-                    next: state.next_slot(cap),
-                })
+            Entry::Wait(_) | Entry::Full => {
+                self.state.lock().expect("no holder panics").waiting -= 1;
+                Err(Full)
             }
         }
-    }
-}
-
-impl State {
-    fn next_slot(&mut self, cap: u32) -> UnixMillis {
-        self.clock.take(self.latency, cap, posthorn_wiring::now())
     }
 }
 
@@ -135,7 +127,6 @@ impl Default for Endpoint {
             in_flight: 0,
             waiting: 0,
             latency: FIRST_LATENCY,
-            clock: SlotClock::default(),
         };
         Endpoint {
             state: Mutex::new(state),
@@ -184,6 +175,21 @@ mod tests {
         );
         first.leave(Duration::from_millis(5));
         assert!(waiter.await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn fan_06_a_slow_endpoint_keeps_nobody_waiting() {
+        let table = SlotTable::new();
+        let id = EndpointId::from_bits(1);
+        for _ in 0..20 {
+            let slot = table.enter(&id, 1).await.unwrap();
+            slot.leave(Duration::from_secs(15));
+        }
+        let first = table.enter(&id, 1).await.unwrap();
+        let asked = Instant::now();
+        assert!(table.enter(&id, 1).await.is_err());
+        assert_eq!(asked.elapsed(), Duration::ZERO);
+        drop(first);
     }
 
     #[tokio::test(start_paused = true)]

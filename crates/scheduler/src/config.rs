@@ -23,6 +23,11 @@ pub struct Settings {
     #[arg(long, env = "POSTHORN_RELEASE_CONCURRENCY", default_value_t = 2_048, value_name = "N",
         value_parser = parse_concurrency)]
     pub release_concurrency: usize,
+
+    /// Lanes worked on at the same time. One that only waits does not count.
+    #[arg(long, env = "POSTHORN_LANE_CONCURRENCY", default_value_t = 4_096, value_name = "N",
+        value_parser = parse_concurrency)]
+    pub lane_concurrency: usize,
 }
 
 impl Default for Settings {
@@ -31,6 +36,7 @@ impl Default for Settings {
             release_rate: 500,
             fanout_concurrency: 256,
             release_concurrency: 2_048,
+            lane_concurrency: 4_096,
         }
     }
 }

@@ -1,22 +1,32 @@
 //! What the loops of a scheduler share.
 
+use crate::breakers::Breakers;
 use crate::config::Settings;
 use crate::freshness::Freshness;
 use crate::nak_burst::NakBurst;
-use posthorn_broker::{Broker, BrokerError, BucketName, Watched};
+use posthorn_broker::codec::DispatcherBeat;
+use posthorn_broker::{Broker, BrokerError, Bucket, BucketName, Watched};
 use posthorn_delivery::pacer::Pacer;
 use posthorn_delivery::time::millis;
 use posthorn_delivery::{Endpoint, UnixMillis};
+use posthorn_lanes::Lanes;
 use posthorn_runtime::Shutdown;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 pub(crate) struct Context {
     pub broker: Broker,
     pub endpoints: Watched<Endpoint>,
     pub freshness: Freshness,
     pub naks: NakBurst,
+    pub lanes: Lanes,
+    pub breakers: Breakers,
+    /// The process is to end.
+    pub stop: CancellationToken,
+    peers: Bucket<DispatcherBeat>,
+    dispatchers: AtomicU32,
     pacer: Mutex<Pacer>,
     near_ms: AtomicU64,
 }
@@ -29,15 +39,42 @@ impl Context {
     ) -> Result<Arc<Context>, BrokerError> {
         let bucket = broker.bucket(BucketName::Endpoints).await?;
         // The watch outlives the stop signal: what is in flight still needs it.
-        let endpoints = Watched::start(bucket, tokio_util::sync::CancellationToken::new());
+        let endpoints = Watched::start(bucket, CancellationToken::new());
+        let breakers = broker.bucket(BucketName::Breakers).await?;
         Ok(Arc::new(Context {
             broker: broker.clone(),
             freshness: Freshness::new(endpoints.clone()),
             endpoints,
             naks: NakBurst::start(shutdown),
+            lanes: Lanes::open(broker, CancellationToken::new()).await?,
+            breakers: Breakers::new(Watched::start(breakers, CancellationToken::new())),
+            stop: shutdown.token(),
+            peers: broker.bucket(BucketName::Dispatchers).await?,
+            dispatchers: AtomicU32::new(1),
             pacer: Mutex::new(Pacer::new(settings.release_rate)),
             near_ms: AtomicU64::new(millis(Broker::near())),
         }))
+    }
+
+    /// Until everything that is watched has been read once.
+    pub async fn loaded(&self) {
+        tokio::join!(
+            self.endpoints.loaded(),
+            self.breakers.loaded(),
+            self.lanes.watched().loaded(),
+        );
+    }
+
+    /// How many dispatchers live, at least 1.
+    pub fn dispatchers(&self) -> u32 {
+        self.dispatchers.load(Ordering::Relaxed)
+    }
+
+    /// Counts the dispatchers.
+    pub async fn count_dispatchers(&self) -> Result<(), BrokerError> {
+        let live = u32::try_from(self.peers.count().await?).unwrap_or(u32::MAX);
+        self.dispatchers.store(live.max(1), Ordering::Relaxed);
+        Ok(())
     }
 
     /// The next slot for something overdue.

@@ -11,6 +11,7 @@ use posthorn_delivery::attempt::AttemptResult;
 use posthorn_delivery::{
     Attempt, BreakerSignal, Delivery, DisabledReason, Disposition, Endpoint, Event, Failure, Reason,
 };
+use posthorn_lanes::Place;
 use posthorn_runtime::trace;
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,7 +111,7 @@ pub(crate) async fn fan_out(
         let revision = context.freshness.catch_up().await?;
         let matches = matching(context, event);
         futures_util::stream::iter(matches)
-            .map(|endpoint| owe(&context.broker, event, endpoint, sequence, revision))
+            .map(|endpoint| owe(context, event, endpoint, sequence, revision))
             .buffer_unordered(PIPELINE)
             .try_collect::<()>()
             .await
@@ -129,24 +130,43 @@ fn matching(context: &Context, event: &Event) -> Vec<Arc<posthorn_broker::Versio
 }
 
 async fn owe(
-    broker: &Broker,
+    context: &Context,
     event: &Event,
     endpoint: Arc<posthorn_broker::Versioned<Endpoint>>,
     sequence: u64,
     revision: u64,
 ) -> Result<(), BrokerError> {
-    let mut delivery = Delivery::of(event, &endpoint.value, sequence, revision);
+    let now = posthorn_wiring::now();
+    let mut delivery = Delivery::of(event, &endpoint.value, sequence, revision, now);
     if let Some(here) = trace::of(&tracing::Span::current()) {
         delivery.traceparent = Some(here.to_string());
     }
     if endpoint.value.disabled_reason() == Some(DisabledReason::Gone) {
-        return skip(broker, &delivery).await;
+        return skip(&context.broker, &delivery).await;
     }
-    let stored = broker.publish_delivery(&delivery).await?;
-    if !stored.duplicate {
+    if !send_off(context, delivery, &endpoint.value).await? {
         counter!("posthorn_deliveries_created_total").increment(1);
     }
     Ok(())
+}
+
+/// To the dispatchers, or behind others where the endpoint's lane is active; `true` when it
+/// was there already. One that finds the lane full goes to a dispatcher too, which writes down
+/// that it is given up.
+pub(crate) async fn send_off(
+    context: &Context,
+    delivery: Delivery,
+    endpoint: &Endpoint,
+) -> Result<bool, BrokerError> {
+    let delivery = match context.lanes.holds(&delivery, endpoint) {
+        None => delivery,
+        Some(why) => match context.lanes.park(delivery, endpoint, why).await? {
+            Place::Parked { duplicate } => return Ok(duplicate),
+            Place::Full(delivery) => *delivery,
+        },
+    };
+    let stored = context.broker.publish_delivery(&delivery).await?;
+    Ok(stored.duplicate)
 }
 
 /// An endpoint that said it is gone gets nothing, and the record says so.
@@ -170,6 +190,7 @@ async fn skip(broker: &Broker, delivery: &Delivery) -> Result<(), BrokerError> {
         breaker_signal: BreakerSignal::Neutral,
         hold_until: None,
         disable_endpoint: false,
+        in_order: false,
     };
     broker.publish_attempt(&record).await.map(drop)
 }

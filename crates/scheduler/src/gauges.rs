@@ -3,6 +3,7 @@
 use crate::context::Context;
 use metrics::gauge;
 use posthorn_broker::{Broker, BrokerError, StreamName};
+use posthorn_delivery::LaneReason;
 use posthorn_runtime::Shutdown;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,10 +24,27 @@ pub(crate) async fn watch(context: Arc<Context>, shutdown: Shutdown) {
     }
 }
 
+/// Counts the dispatchers as often as they show that they live.
+pub(crate) async fn count_dispatchers(context: Arc<Context>, shutdown: Shutdown) {
+    let mut tick = tokio::time::interval(Duration::from_secs(2));
+    loop {
+        tokio::select! {
+            () = shutdown.triggered() => return,
+            _ = tick.tick() => {}
+        }
+        if let Err(error) = context.count_dispatchers().await {
+            tracing::debug!(%error, "the dispatchers could not be counted");
+        }
+    }
+}
+
 async fn look(context: &Context) -> Result<(), BrokerError> {
     let broker = &context.broker;
     let waiting = broker.stream_messages(StreamName::Retries).await?;
     gauge!("posthorn_retries_waiting").set(precise(waiting));
+    let held = broker.stream_messages(StreamName::Lanes).await?;
+    gauge!("posthorn_lane_depth").set(precise(held));
+    show_lanes(context);
     let now = posthorn_wiring::now();
     let mut oldest = Duration::ZERO;
     for stream in [StreamName::Events, StreamName::Deliveries] {
@@ -38,6 +56,16 @@ async fn look(context: &Context) -> Result<(), BrokerError> {
     let (pending, handed_out) = broker.near_backlog().await?;
     adapt(context, pending + handed_out);
     Ok(())
+}
+
+/// Active lanes by reason, with a zero where there is none.
+fn show_lanes(context: &Context) {
+    let all = context.lanes.watched().all();
+    for reason in LaneReason::ALL {
+        let active = all.iter().filter(|(_, lane)| lane.value.reason == reason);
+        gauge!("posthorn_lanes_active", "reason" => reason.as_str())
+            .set(precise(active.count() as u64));
+    }
 }
 
 /// While the durable is nearly full, only what is due very soon may wait on it.

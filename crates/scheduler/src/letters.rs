@@ -12,6 +12,17 @@ pub(crate) struct Body<'a> {
     stored_at: UnixMillis,
 }
 
+impl<'a> Body<'a> {
+    pub fn new(subject: &'a str, payload: Bytes, sequence: u64, stored_at: UnixMillis) -> Body<'a> {
+        Body {
+            subject,
+            payload,
+            sequence,
+            stored_at,
+        }
+    }
+}
+
 impl<'a> From<&'a Incoming> for Body<'a> {
     fn from(message: &'a Incoming) -> Body<'a> {
         Body {

@@ -1,18 +1,21 @@
 //! Decides when and to whom, and never speaks HTTP to a receiver.
 //!
-//! Three loops, each over one consumer: events are fanned out, retries are released when they
-//! are due, and the calendar is emptied into the retries hour by hour. What a loop has done is
+//! Four loops, each over one consumer: events are fanned out, retries are released when they
+//! are due, the calendar is emptied into the retries hour by hour, and lanes are let go by
+//! whoever holds their token. What a loop has done is
 //! published and confirmed before its input is acknowledged, so a kill at any instruction
 //! repeats work and loses none.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod breakers;
 mod calendar;
 mod config;
 mod context;
 mod fanout;
 mod freshness;
 mod gauges;
+mod lanes;
 mod letters;
 mod nak_burst;
 mod release;
@@ -69,11 +72,14 @@ pub async fn serve(settings: Settings, deps: Deps, shutdown: Shutdown) -> Result
         shutdown.clone(),
     ));
     shutdown.spawn(gauges::watch(context.clone(), shutdown.clone()));
+    shutdown.spawn(gauges::count_dispatchers(context.clone(), shutdown.clone()));
+    shutdown.spawn(lanes::sweep::watch(context.clone(), shutdown.clone()));
     shutdown.spawn(calendar::watch(context.clone(), shutdown.clone()));
     shutdown.spawn(unreadable::watch(context.clone(), shutdown.clone()));
     tokio::join!(
         fan_out(context.clone(), &settings, &readiness, &shutdown),
         release_due(context.clone(), &settings, &readiness, &shutdown),
+        own_lanes(context.clone(), &settings, &readiness, &shutdown),
     );
     Ok(())
 }
@@ -85,7 +91,7 @@ async fn fan_out(
     shutdown: &Shutdown,
 ) {
     let component = readiness.component_with_heartbeat("fanout", MAX_SILENCE);
-    context.endpoints.loaded().await;
+    context.loaded().await;
     let permits = Arc::new(Semaphore::new(settings.fanout_concurrency));
     let pump = context
         .broker
@@ -108,7 +114,7 @@ async fn release_due(
     shutdown: &Shutdown,
 ) {
     let component = readiness.component_with_heartbeat("release", MAX_SILENCE);
-    context.endpoints.loaded().await;
+    context.loaded().await;
     let permits = Arc::new(Semaphore::new(settings.release_concurrency));
     let batch = settings.release_concurrency / 2;
     let pump = context
@@ -120,6 +126,26 @@ async fn release_due(
             let context = context.clone();
             let task = release::handle(context, pumped);
             tasks.spawn(task);
+        })
+        .await;
+}
+
+async fn own_lanes(
+    context: Arc<Context>,
+    settings: &Settings,
+    readiness: &Readiness,
+    shutdown: &Shutdown,
+) {
+    let component = readiness.component_with_heartbeat("lanes", MAX_SILENCE);
+    context.loaded().await;
+    let permits = Arc::new(Semaphore::new(settings.lane_concurrency));
+    let pump = context
+        .broker
+        .pump_tokens(permits, settings.lane_concurrency, shutdown.token());
+    let tasks = shutdown.clone();
+    pump.on_beat(move || component.beat())
+        .run(move |pumped| {
+            tasks.spawn(lanes::handle(context.clone(), pumped));
         })
         .await;
 }

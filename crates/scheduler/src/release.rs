@@ -5,7 +5,7 @@
 //! One that is late by more than a second gets a new time from the pacer.
 
 use crate::context::Context;
-use crate::fanout::fan_out;
+use crate::fanout::{fan_out, send_off};
 use posthorn_broker::{BrokerError, Incoming, Patience, Pumped, Waiting, Wire};
 use posthorn_delivery::pacer::is_overdue;
 use posthorn_delivery::{Delivery, UnixMillis};
@@ -49,10 +49,13 @@ async fn release(
         Waiting::Delivery(delivery) => {
             metrics::histogram!("posthorn_retry_release_lateness_seconds")
                 .record(now.since(due).as_secs_f64());
-            context
-                .broker
-                .publish_delivery(&delivery.next_hop())
-                .await?;
+            let key = format!("{}.{}", delivery.tenant, delivery.endpoint_id);
+            let next = delivery.next_hop();
+            match context.endpoints.get(&key) {
+                Some(endpoint) => send_off(context, next, &endpoint.value).await.map(drop)?,
+                // Deleted, or not seen yet: a dispatcher finds out.
+                None => context.broker.publish_delivery(&next).await.map(drop)?,
+            }
         }
         Waiting::Event(event, sequence) => {
             if overdue {

@@ -33,6 +33,7 @@ impl Wire for Attempt {
             hold_until_ms: time_out(self.hold_until),
             breaker_signal: signal_out(self.breaker_signal).into(),
             disable_endpoint: self.disable_endpoint,
+            in_order: self.in_order,
         })
     }
 
@@ -69,6 +70,7 @@ impl Wire for Attempt {
             hold_until: optional_time(message.hold_until_ms),
             breaker_signal: signal_in(signal),
             disable_endpoint: message.disable_endpoint,
+            in_order: message.in_order,
         })
     }
 }

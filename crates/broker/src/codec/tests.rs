@@ -103,6 +103,7 @@ fn attempt() -> Attempt {
         breaker_signal: BreakerSignal::Failure,
         hold_until: Some(UnixMillis(1_700_000_020_000)),
         disable_endpoint: true,
+        in_order: true,
     }
 }
 

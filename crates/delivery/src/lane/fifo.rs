@@ -130,6 +130,7 @@ mod tests {
             breaker_signal: BreakerSignal::Failure,
             hold_until: None,
             disable_endpoint: false,
+            in_order: true,
         };
         (u64::from(hop) * 10, attempt)
     }

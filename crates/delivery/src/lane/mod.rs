@@ -5,12 +5,14 @@
 //! it is here; a scheduler carries it out.
 
 mod fifo;
+mod flight;
 mod limits;
 mod pace;
 mod stand;
 mod state;
 
 pub use fifo::{Head, Order, fold};
+pub use flight::Flight;
 pub use limits::{keeps_lane, most_in_flight};
 pub use pace::Pace;
 pub use stand::{Stand, stand};

@@ -27,6 +27,7 @@ fn attempt(endpoint: &str, number: u32) -> Attempt {
         breaker_signal: BreakerSignal::Failure,
         hold_until: None,
         disable_endpoint: false,
+        in_order: false,
     }
 }
 

@@ -27,6 +27,7 @@ const FOUNDATION: &[&str] = &[
     "posthorn-broker",
     "posthorn-runtime",
     "posthorn-wiring",
+    "posthorn-lanes",
     "posthorn-http-api",
 ];
 
@@ -42,6 +43,10 @@ const OURS: &[(&str, &[&str])] = &[
     (
         "posthorn-wiring",
         &["posthorn-delivery", "posthorn-broker", "posthorn-runtime"],
+    ),
+    (
+        "posthorn-lanes",
+        &["posthorn-delivery", "posthorn-broker", "posthorn-wiring"],
     ),
     (
         "posthorn-http-api",

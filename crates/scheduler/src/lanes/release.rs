@@ -1,0 +1,172 @@
+//! From the lane to the dispatchers: published, confirmed, then removed.
+
+use super::owner::Owner;
+use crate::context::Context;
+use crate::letters::{Body, bury};
+use futures_util::{StreamExt, TryStreamExt};
+use metrics::counter;
+use posthorn_broker::codec::Parked;
+use posthorn_broker::{BrokerError, Logged};
+use posthorn_delivery::delivery::ReleaseMark;
+use posthorn_delivery::lane::{Head as Ordering, fold};
+use posthorn_delivery::{Delivery, Endpoint, LaneId, Reason, UnixMillis};
+
+/// Published at the same time.
+const PIPELINE: usize = 128;
+/// What is over is let go so many at once.
+const OVER: usize = 256;
+
+impl Owner<'_> {
+    /// Lets go up to `n` from the head.
+    pub(super) async fn release(
+        &mut self,
+        n: u32,
+        endpoint: Option<&Endpoint>,
+    ) -> Result<(), BrokerError> {
+        let batch = self.head.take(usize::try_from(n).unwrap_or(usize::MAX));
+        self.let_go(batch, endpoint).await
+    }
+
+    /// Lets go what is over at the head of a lane that is shut; `false` when nothing is.
+    pub(super) async fn release_expired(
+        &mut self,
+        endpoint: &Endpoint,
+    ) -> Result<bool, BrokerError> {
+        self.head.fill(self.context, self.lane, 1).await?;
+        let over = |item: Option<&Logged<Parked>>| match item.map(|item| &item.value) {
+            Some(Parked::Delivery(delivery)) => delivery.is_over(endpoint, posthorn_wiring::now()),
+            Some(Parked::Unreadable(..)) => true,
+            None => false,
+        };
+        let mut batch = Vec::new();
+        while batch.len() < OVER && over(self.head.first()) {
+            batch.extend(self.head.take(1));
+            self.head.fill(self.context, self.lane, 64).await?;
+        }
+        let any = !batch.is_empty();
+        self.let_go(batch, Some(endpoint)).await?;
+        Ok(any)
+    }
+
+    async fn let_go(
+        &mut self,
+        batch: Vec<Logged<Parked>>,
+        endpoint: Option<&Endpoint>,
+    ) -> Result<(), BrokerError> {
+        let Some(last) = batch.last().map(|item| item.sequence) else {
+            return Ok(());
+        };
+        let n = u32::try_from(batch.len()).unwrap_or(u32::MAX);
+        let publish = |item: Logged<Parked>| self.publish(item, endpoint);
+        futures_util::stream::iter(batch)
+            .map(publish)
+            .buffered(PIPELINE)
+            .try_collect::<()>()
+            .await?;
+        let now = posthorn_wiring::now();
+        self.last_release = now;
+        self.flight.released(n, now);
+        if let Some(ramp) = &mut self.ramp {
+            ramp.released(n, now);
+        }
+        if let Some(pace) = &mut self.pace {
+            pace.used(n, now);
+        }
+        self.head.let_go(n, last);
+        self.head.remove(self.context, self.lane, false).await
+    }
+
+    async fn publish(
+        &self,
+        item: Logged<Parked>,
+        endpoint: Option<&Endpoint>,
+    ) -> Result<(), BrokerError> {
+        let since = item.stored_at;
+        let parked = match item.value {
+            Parked::Delivery(delivery) => *delivery,
+            Parked::Unreadable(..) => return bury_one(self.context, self.lane, item).await,
+        };
+        let released = self.marked(parked.clone().next_hop(), endpoint, false);
+        let stored = self.context.broker.publish_delivery(&released).await?;
+        counter!("posthorn_lane_releases_total").increment(1);
+        if stored.duplicate {
+            return self
+                .publish_successor(parked, since, &released, endpoint)
+                .await;
+        }
+        Ok(())
+    }
+
+    /// It had been let go before, by an owner that died or by one that kept an order. The
+    /// latter left its retries to its successor.
+    async fn publish_successor(
+        &self,
+        parked: Delivery,
+        since: UnixMillis,
+        released: &Delivery,
+        endpoint: Option<&Endpoint>,
+    ) -> Result<(), BrokerError> {
+        let store = self.context.lanes.store();
+        let records = store.records(&parked, since).await?;
+        let in_order = records
+            .iter()
+            .any(|(_, record)| record.in_order && record.hop == released.hop);
+        match fold(parked, &records) {
+            Ordering::Next(next) if in_order && next.hop != released.hop => {
+                let next = self.marked(*next, endpoint, false);
+                self.context.broker.publish_delivery(&next).await.map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A delivery with the mark of this lane. Whoever sends it looks at the endpoint as it is
+    /// seen here, or later.
+    pub(super) fn marked(
+        &self,
+        mut delivery: Delivery,
+        endpoint: Option<&Endpoint>,
+        in_order: bool,
+    ) -> Delivery {
+        if let Some(endpoint) = endpoint {
+            delivery.credit_pauses(endpoint, posthorn_wiring::now());
+        }
+        delivery.config_revision = self.context.endpoints.revision();
+        delivery.release = ReleaseMark {
+            lane_epoch: self.hold.state().epoch,
+            breaker_generation: self.breaker().value.generation,
+            in_order,
+        };
+        delivery
+    }
+}
+
+/// Dead-letters bytes that are no delivery, and removes them.
+pub(super) async fn bury_all(
+    context: &Context,
+    lane: &LaneId,
+    items: Vec<Logged<Parked>>,
+) -> Result<(), BrokerError> {
+    for item in items {
+        let position = item.sequence;
+        if let Parked::Unreadable(..) = item.value {
+            bury_one(context, lane, item).await?;
+            context.lanes.store().remove(position).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn bury_one(
+    context: &Context,
+    lane: &LaneId,
+    item: Logged<Parked>,
+) -> Result<(), BrokerError> {
+    let Parked::Unreadable(bytes, error) = item.value else {
+        return Ok(());
+    };
+    let subject = format!("{}.lanes.{lane}", context.broker.names().prefix());
+    let body = Body::new(&subject, bytes, item.sequence, item.stored_at);
+    let detail = error.to_string();
+    bury(&context.broker, body, None, Reason::InvalidEvent, &detail).await
+}
