@@ -1,7 +1,7 @@
 //! The routes, and the document that describes them: one list makes both.
 
 use crate::app::App;
-use crate::{attempts, breakers, deliveries, jobs, letters};
+use crate::{attempts, breakers, deliveries, jobs, lanes, letters};
 use axum::{Json, Router};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{OpenApi, SecurityRequirement};
@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 #[openapi(
     info(
         title = "Posthorn: operating",
-        description = "Dead letters, replays, attempts and circuit breakers.",
+        description = "Dead letters, replays, attempts, circuit breakers and lanes.",
     ),
     modifiers(&BearerKey),
     tags(
@@ -21,6 +21,7 @@ use utoipa_axum::routes;
         (name = "replays", description = "Sending many of them again"),
         (name = "attempts", description = "What happened"),
         (name = "breakers", description = "Endpoints that are cut off"),
+        (name = "lanes", description = "Endpoints whose deliveries wait in order"),
     )
 )]
 struct Document;
@@ -56,6 +57,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(breakers::show_breaker))
         .routes(routes!(breakers::open_breaker))
         .routes(routes!(breakers::close_breaker))
+        .routes(routes!(lanes::list::list_lanes))
         .routes(routes!(openapi_document))
 }
 

@@ -1,9 +1,9 @@
-//! The operator's room: dead letters, what happened to an event, and circuit breakers.
+//! The operator's room: dead letters, what happened to an event, circuit breakers and lanes.
 //!
 //! Everything here is about what the line has put aside. The service reads the streams DLQ and
 //! ATTEMPTS as logs, without consumers, and so takes nothing from the line and can be away or
-//! there five times. What it puts back onto the line is replays, as deliveries in RETRIES: a
-//! replayed letter goes the way of every retry, and meets no lane of its own.
+//! there five times. What it puts back onto the line is replays, in the replay lane of their
+//! endpoint: what is sent again never stands before what is published now.
 //!
 //! What it promises: a letter is never lost by a replay, and each accepted replay is one
 //! delivery ([`replay`]); a job sends each matching letter once, through crashes of this
@@ -19,6 +19,7 @@ pub mod config;
 pub mod deliveries;
 pub mod filter;
 pub mod jobs;
+pub mod lanes;
 pub mod letters;
 pub mod replay;
 pub mod scan;

@@ -29,10 +29,12 @@ pub trait Desk: Sync {
     /// How long a replayed delivery of this letter may live; `None` when its endpoint is gone.
     fn max_age(&self, letter: &DeadLetter) -> Option<Duration>;
 
-    /// Hands in a delivery under its own message id.
+    /// Hands in a delivery under its own message id. A lane that it opens goes at this rate;
+    /// 0 is as fast as the endpoint permits.
     fn publish(
         &self,
         delivery: Delivery,
+        rate_per_second: u32,
     ) -> impl Future<Output = Result<Published, BrokerError>> + Send;
 
     /// Writes a letter over the one at `expected`; [`BrokerError::Conflict`] when there is
@@ -60,6 +62,8 @@ pub struct Request {
     pub now: UnixMillis,
     /// The earliest time of the first attempt.
     pub not_before: UnixMillis,
+    /// Letters a second that the endpoint gets of the job; 0 where there is no job.
+    pub rate_per_second: u32,
 }
 
 impl Request {
@@ -72,6 +76,7 @@ impl Request {
             id: format!("rpl_{:032x}", hash128("replay-request", &parts)),
             now,
             not_before: now,
+            rate_per_second: 0,
         }
     }
 }
@@ -136,7 +141,7 @@ pub async fn replay_one<D: Desk>(
     let Some(delivery) = letter.value.replay(generation, &request.id, window) else {
         return Ok(Verdict::NeverADelivery);
     };
-    let published = desk.publish(delivery).await;
+    let published = desk.publish(delivery, request.rate_per_second).await;
     let published = published.map_err(|source| failed(false, source))?;
     mark(desk, letter, generation, request, published).await
 }
@@ -264,6 +269,7 @@ mod tests {
             id: "rpl_job".to_owned(),
             now: NOW,
             not_before: NOW,
+            rate_per_second: 50,
         };
         assert_eq!(
             replay_one(&model, &at, &single(&at)).await.unwrap(),

@@ -1,17 +1,20 @@
-//! What this service reads and writes: the letters, the attempts, and three buckets.
+//! What this service reads and writes: the letters, the attempts, the lanes, and three buckets.
 
 use crate::filter::LetterFilter;
 use crate::jobs::step::JobDesk;
+use crate::lanes::replayed::{Room, hand_in, room};
 use crate::replay::{Desk, Published};
 use crate::scan::Upwards;
+use posthorn_broker::codec::Parked;
 use posthorn_broker::{
-    Broker, BrokerError, BucketName, LogPage, LogReader, Logged, Patience, StreamName, Versioned,
-    Waiting, Watched, Wire,
+    Broker, BrokerError, BucketName, LogPage, LogReader, Logged, StreamName, Versioned, Watched,
+    Wire,
 };
 use posthorn_delivery::{
-    Attempt, BreakerState, DeadLetter, Delivery, Endpoint, EndpointId, LetterId, MessageId,
-    ReplayJob, Tenant,
+    Attempt, BreakerState, DeadLetter, Delivery, Endpoint, EndpointId, LaneId, LetterId, MessageId,
+    ReplayJob, Tenant, UnixMillis,
 };
+use posthorn_lanes::Lanes;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -28,6 +31,7 @@ pub struct Store {
     endpoints: Watched<Endpoint>,
     breakers: Watched<BreakerState>,
     jobs: Watched<ReplayJob>,
+    lanes: Arc<Lanes>,
 }
 
 impl Store {
@@ -45,6 +49,7 @@ impl Store {
             endpoints: Watched::start(endpoints, stop.clone()),
             breakers: Watched::start(breakers, stop.clone()),
             jobs: Watched::start(jobs, stop.clone()),
+            lanes: Arc::new(Lanes::open(&broker, stop.clone()).await?),
             broker,
         })
     }
@@ -77,6 +82,34 @@ impl Store {
     #[must_use]
     pub fn jobs(&self) -> &Watched<ReplayJob> {
         &self.jobs
+    }
+
+    /// The lanes.
+    #[must_use]
+    pub fn lanes(&self) -> &Lanes {
+        &self.lanes
+    }
+
+    /// When the event at the head of `lane` was accepted, or when it was stored if it cannot be
+    /// read; `None` when the lane is empty.
+    ///
+    /// # Errors
+    /// When the broker does not answer in time.
+    pub async fn head_of(&self, lane: &LaneId) -> Result<Option<UnixMillis>, BrokerError> {
+        let page = self.lanes.store().read(lane, 0, 1).await?;
+        Ok(page.items.first().map(|head| match &head.value {
+            Parked::Delivery(delivery) => delivery.accepted_at,
+            Parked::Unreadable(..) => head.stored_at,
+        }))
+    }
+
+    /// Makes the owners of an endpoint's lanes look at once at what has been changed.
+    ///
+    /// # Errors
+    /// When it is not certain that they will; the call may be repeated.
+    pub async fn wake(&self, endpoint: &EndpointId) -> Result<(), BrokerError> {
+        caught_up(self.lanes.watched()).await?;
+        self.lanes.wake(endpoint).await
     }
 
     /// The subject that holds every letter of a filter.
@@ -123,6 +156,16 @@ impl Store {
         caught_up(&self.endpoints).await
     }
 
+    /// An endpoint whose tenant is known.
+    #[must_use]
+    pub fn endpoint_of(
+        &self,
+        tenant: &Tenant,
+        id: &EndpointId,
+    ) -> Option<Arc<Versioned<Endpoint>>> {
+        self.endpoints.get(&format!("{tenant}.{id}"))
+    }
+
     /// An endpoint of any tenant, by its id.
     #[must_use]
     pub fn endpoint(&self, id: &EndpointId) -> Option<Arc<Versioned<Endpoint>>> {
@@ -158,16 +201,17 @@ impl Desk for Store {
         Some(endpoint.value.retry.max_age())
     }
 
-    async fn publish(&self, delivery: Delivery) -> Result<Published, BrokerError> {
-        let now = posthorn_wiring::now();
-        let waiting = Waiting::Delivery(Box::new(delivery));
-        let stored = self
-            .broker
-            .publish_waiting(&waiting, Broker::near(), now, Patience::CALLER)
-            .await?;
-        Ok(Published {
-            by_another: stored.duplicate && !stored.ambiguous,
-        })
+    async fn publish(
+        &self,
+        delivery: Delivery,
+        rate_per_second: u32,
+    ) -> Result<Published, BrokerError> {
+        let found = self.endpoint_of(&delivery.tenant, &delivery.endpoint_id);
+        // Deleted since it was looked at: whoever comes again is told so.
+        let endpoint = found.ok_or(BrokerError::Conflict)?;
+        let handing_in = hand_in(&self.lanes, delivery, &endpoint.value, rate_per_second);
+        let handed_in = tokio::time::timeout(PATIENCE, handing_in).await;
+        handed_in.map_err(|_| BrokerError::TimedOut)?
     }
 
     async fn mark(
@@ -198,6 +242,10 @@ impl JobDesk for Store {
         max: usize,
     ) -> Result<LogPage<DeadLetter>, BrokerError> {
         self.letters.read(&self.subject(filter), from, max).await
+    }
+
+    async fn room(&self, lane: &LaneId, rate_per_second: u32) -> Result<Room, BrokerError> {
+        room(self, lane, rate_per_second).await
     }
 
     async fn load(&self, id: &str) -> Result<Option<Versioned<ReplayJob>>, BrokerError> {

@@ -2,14 +2,15 @@
 
 use crate::filter::LetterFilter;
 use crate::jobs::step::JobDesk;
+use crate::lanes::replayed::Room;
 use crate::replay::{Desk, Published};
 use crate::walk::BATCH;
 use bytes::Bytes;
 use posthorn_broker::{BrokerError, LogPage, Logged, Versioned};
 use posthorn_delivery::attempt::AttemptResult;
 use posthorn_delivery::{
-    AttemptSummary, DeadLetter, Delivery, EndpointId, EventId, LetterId, LetterState, MessageId,
-    Reason, ReplayJob, ReplayState, Tenant, UnixMillis,
+    AttemptSummary, DeadLetter, Delivery, EndpointId, EventId, LaneId, LetterId, LetterState,
+    MessageId, Reason, ReplayJob, ReplayState, Tenant, UnixMillis,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
@@ -86,6 +87,8 @@ struct State {
     job: Option<Versioned<ReplayJob>>,
     endpoints_gone: bool,
     deliver_at_once: bool,
+    /// What a lane holds, where it has a bound.
+    bound: Option<u64>,
     /// Operations until one fails, and whether that one takes effect all the same.
     fails: Option<(u32, bool)>,
 }
@@ -186,6 +189,10 @@ impl Model {
         self.state().deliver_at_once = true;
     }
 
+    pub(crate) fn bound_lanes(&self, bound: u64) {
+        self.state().bound = Some(bound);
+    }
+
     pub(crate) fn fail_after(&self, operations: u32, takes_effect: bool) {
         self.state().fails = Some((operations, takes_effect));
     }
@@ -211,7 +218,7 @@ impl Desk for Model {
         (!self.state().endpoints_gone).then_some(Duration::from_secs(60))
     }
 
-    async fn publish(&self, delivery: Delivery) -> Result<Published, BrokerError> {
+    async fn publish(&self, delivery: Delivery, _: u32) -> Result<Published, BrokerError> {
         let mut state = self.state();
         let (works, answers) = state.tick();
         let id = delivery.message_id();
@@ -271,6 +278,15 @@ impl JobDesk for Model {
         Ok(LogPage {
             pending: (after().count() - items.len()) as u64,
             items,
+        })
+    }
+
+    async fn room(&self, lane: &LaneId, _: u32) -> Result<Room, BrokerError> {
+        let state = self.state();
+        let lying = state.deliveries.iter().filter(|d| LaneId::of(d) == *lane);
+        Ok(Room {
+            bound: state.bound.unwrap_or(u64::MAX),
+            depth: lying.count() as u64,
         })
     }
 

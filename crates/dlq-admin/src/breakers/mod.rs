@@ -3,13 +3,14 @@
 mod view;
 
 use crate::app::{App, tenant_of};
-use crate::store::caught_up;
+use crate::store::{Store, caught_up};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
+use futures_util::{StreamExt, TryStreamExt};
 use posthorn_broker::{BrokerError, Versioned};
 use posthorn_delivery::breaker::{close_by_hand, open_by_hand};
-use posthorn_delivery::{BreakerState, Endpoint, EndpointId, Tenant, UnixMillis};
+use posthorn_delivery::{BreakerState, Endpoint, EndpointId, LaneId, Tenant, UnixMillis};
 use posthorn_http_api::body::{MAX_JSON, parse_object};
 use posthorn_http_api::time::parse_duration;
 use posthorn_http_api::{Identity, List, Paging, Problem, Query, read_body};
@@ -26,6 +27,8 @@ const DEFAULT_OPEN: Duration = Duration::from_secs(15 * 60);
 const OPEN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30 * 86_400));
 /// How often a change is tried against dispatchers that write at the same time.
 const TRIES: u32 = 20;
+/// Lanes that are counted at a time.
+const CONCURRENCY: usize = 32;
 
 /// Which page.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -89,7 +92,20 @@ pub async fn list_breakers(
         .last()
         .map(|last| last.endpoint.clone())
         .filter(|_| more);
+    let views = futures_util::stream::iter(views)
+        .map(|view| with_backlog(&app.store, view))
+        .buffered(CONCURRENCY);
+    let views = views.try_collect().await?;
     Ok(Json(List::new(views, next.as_deref(), total)))
+}
+
+async fn with_backlog(store: &Store, mut view: BreakerView) -> Result<BreakerView, BrokerError> {
+    let Ok(endpoint) = EndpointId::parse(&view.endpoint) else {
+        return Ok(view);
+    };
+    let lane = LaneId::live(&endpoint);
+    view.backlog = store.lanes().store().depth(&lane).await?;
+    Ok(view)
 }
 
 fn notable(app: &App, endpoint: &Endpoint, now: UnixMillis) -> Option<BreakerView> {
@@ -120,9 +136,9 @@ pub async fn show_breaker(
     Path(endpoint): Path<String>,
 ) -> Result<Json<BreakerView>, Problem> {
     let endpoint = endpoint_of(&app, &caller, &endpoint).await?;
-    let (state, _) = read(&app, &endpoint.value).await?;
-    let now = posthorn_wiring::now();
-    Ok(Json(BreakerView::new(&endpoint.value, &state, now)))
+    let (state, _) = read(&app.store, &endpoint.value).await?;
+    let view = BreakerView::new(&endpoint.value, &state, posthorn_wiring::now());
+    Ok(Json(with_backlog(&app.store, view).await?))
 }
 
 /// For how long.
@@ -172,14 +188,15 @@ pub async fn open_breaker(
         let detail = "the endpoint's breaker is off; pause the endpoint instead";
         return Err(Problem::conflict("breaker-off", detail));
     }
-    let change = |state: &BreakerState, now| open_by_hand(state, now + duration, now);
-    let view = write(&app, &endpoint.value, change).await?;
+    let change = move |state: &BreakerState, now| open_by_hand(state, now + duration, now);
+    let view = by_hand(&app, endpoint.clone(), change).await?;
     let id = &endpoint.value.id;
     tracing::info!(caller = caller.name(), endpoint = %id, "breaker opened by hand");
     Ok(Json(view))
 }
 
-/// Closes a breaker by hand, and lifts a hold.
+/// Closes a breaker by hand, and lifts a hold. What waits in the endpoint's lane is let go from
+/// now on: few at first, and more while they are answered well.
 #[utoipa::path(
     post,
     path = "/v1/breakers/{endpoint}/close",
@@ -200,7 +217,8 @@ pub async fn close_breaker(
     Path(endpoint): Path<String>,
 ) -> Result<Json<BreakerView>, Problem> {
     let endpoint = endpoint_of(&app, &caller, &endpoint).await?;
-    let view = write(&app, &endpoint.value, |state, _| close_by_hand(state)).await?;
+    let change = |state: &BreakerState, _| close_by_hand(state);
+    let view = by_hand(&app, endpoint.clone(), change).await?;
     let id = &endpoint.value.id;
     tracing::info!(caller = caller.name(), endpoint = %id, "breaker closed by hand");
     Ok(Json(view))
@@ -221,31 +239,47 @@ async fn endpoint_of(
 }
 
 /// The state as it counts for the endpoint's target, and the revision to write over.
-async fn read(app: &App, endpoint: &Endpoint) -> Result<(BreakerState, u64), BrokerError> {
-    let bucket = app.store.breakers().bucket();
+async fn read(store: &Store, endpoint: &Endpoint) -> Result<(BreakerState, u64), BrokerError> {
+    let bucket = store.breakers().bucket();
     let found = bucket.get(endpoint.id.as_str()).await?;
     let revision = found.as_ref().map_or(0, |found| found.revision);
     let state = found.map_or_else(BreakerState::default, |found| found.value);
     Ok((state.for_target(endpoint.target_epoch), revision))
 }
 
-async fn write(
+/// Changes a breaker and wakes the endpoint's lanes, whose owners may sleep until the end of
+/// the state before. When only the waking fails, the same call may be made again.
+async fn by_hand(
     app: &App,
+    endpoint: Arc<Versioned<Endpoint>>,
+    change: impl Fn(&BreakerState, UnixMillis) -> BreakerState + Send + Sync + 'static,
+) -> Result<BreakerView, Problem> {
+    let store = app.store.clone();
+    app.complete(async move {
+        let view = write(&store, &endpoint.value, change).await?;
+        store.wake(&endpoint.value.id).await?;
+        Ok(with_backlog(&store, view).await?)
+    })
+    .await
+}
+
+async fn write(
+    store: &Store,
     endpoint: &Endpoint,
     change: impl Fn(&BreakerState, UnixMillis) -> BreakerState,
-) -> Result<BreakerView, Problem> {
-    let bucket = app.store.breakers().bucket();
+) -> Result<BreakerView, BrokerError> {
+    let bucket = store.breakers().bucket();
     for _ in 0..TRIES {
-        let (state, revision) = read(app, endpoint).await?;
+        let (state, revision) = read(store, endpoint).await?;
         let now = posthorn_wiring::now();
         let next = change(&state, now);
         match bucket.swap(endpoint.id.as_str(), &next, revision).await {
             Ok(_) => return Ok(BreakerView::new(endpoint, &next, now)),
             Err(BrokerError::Conflict) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
     }
-    Err(BrokerError::Conflict.into())
+    Err(BrokerError::Conflict)
 }
 
 fn open_for(asked: &OpenFor) -> Result<Duration, Problem> {

@@ -30,6 +30,8 @@ pub struct BreakerView {
     probe: Option<ProbeView>,
     /// Until when the receiver asked to be left alone (`Retry-After`).
     hold_until: Option<String>,
+    /// Deliveries that wait in the endpoint's lane; what is sent again is not counted.
+    pub(super) backlog: u64,
     /// Raised by every transition.
     generation: u64,
 }
@@ -44,6 +46,7 @@ pub struct ProbeView {
 }
 
 impl BreakerView {
+    /// Without the backlog, which is asked for where a view is shown.
     pub(super) fn new(endpoint: &Endpoint, state: &BreakerState, now: UnixMillis) -> BreakerView {
         let lease = state.probe.as_ref().map(|probe| probe.lease_until);
         let left_closed = state.phase != Phase::Closed;
@@ -65,6 +68,7 @@ impl BreakerView {
                 lease_until: to_rfc3339(probe.lease_until),
             }),
             hold_until: (state.hold_until > now).then(|| to_rfc3339(state.hold_until)),
+            backlog: 0,
             generation: state.generation,
         }
     }

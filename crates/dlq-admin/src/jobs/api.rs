@@ -5,6 +5,7 @@ use super::step::JobDesk;
 use super::view::{DryRun, JobView, NewJob};
 use crate::app::{App, bad_filter, filter_of, require_some, tenant_of};
 use crate::filter::LetterFilter;
+use crate::lanes::wake::wake_job;
 use crate::store::caught_up;
 use axum::Json;
 use axum::extract::{Path, State};
@@ -201,7 +202,9 @@ action!(
     resume_job, Action::Resume, "/v1/replays/{id}/resume", "resume_replay"
 );
 action!(
-    /// Stops a job for good; what was not sent stays a dead letter.
+    /// Stops a job for good, within a second; what was not sent stays a dead letter. What was
+    /// handed in before counts as replayed and is delivered all the same: two seconds' worth at
+    /// most, unless its endpoint was held.
     cancel_job, Action::Cancel, "/v1/replays/{id}/cancel", "cancel_replay"
 );
 
@@ -211,28 +214,47 @@ async fn take_action(
     id: &str,
     action: Action,
 ) -> Result<Json<JobView>, Problem> {
+    let job = change(app, caller, id, action).await?;
+    if action != Action::Pause {
+        wake(app, &job).await?;
+    }
+    Ok(Json(JobView::from(&job)))
+}
+
+async fn change(
+    app: &App,
+    caller: &Identity,
+    id: &str,
+    action: Action,
+) -> Result<ReplayJob, Problem> {
     for _ in 0..TRIES {
         let job = job_of(app, caller, id).await?;
         let next = act(&job.value, action, posthorn_wiring::now()).map_err(ended)?;
         if next == job.value {
-            return Ok(Json(JobView::from(&next)));
+            return Ok(next);
         }
         match app.store.save(&next, job.revision).await {
             Ok(_) => {
-                let state = next.state.as_str();
-                tracing::info!(
-                    caller = caller.name(),
-                    job = id,
-                    state,
-                    "replay job changed"
-                );
-                return Ok(Json(JobView::from(&next)));
+                let (caller, state) = (caller.name(), next.state.as_str());
+                tracing::info!(caller, job = id, state, "replay job changed");
+                return Ok(next);
             }
             Err(BrokerError::Conflict) => {}
             Err(error) => return Err(error.into()),
         }
     }
     Err(BrokerError::Conflict.into())
+}
+
+/// The lanes of the job may sleep over what has just been changed. When this fails, the same
+/// call may be made again.
+async fn wake(app: &App, job: &ReplayJob) -> Result<(), Problem> {
+    let Ok(filter) = LetterFilter::from_json(&job.filter) else {
+        return Ok(());
+    };
+    let store = app.store.clone();
+    app.complete(async move { Ok(wake_job(&store, &filter).await?) })
+        .await
 }
 
 fn ended(error: Ended) -> Problem {

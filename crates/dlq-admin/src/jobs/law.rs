@@ -106,6 +106,15 @@ pub fn recounted(job: &ReplayJob, marked: u64) -> ReplayJob {
     }
 }
 
+/// How many seconds' worth of letters may lie in a lane before the job waits for its owner.
+const RUN_AHEAD: u64 = 2;
+
+/// How many letters of a job at this rate may wait in a lane.
+#[must_use]
+pub fn run_ahead(rate_per_second: u32) -> u64 {
+    u64::from(rate_per_second.max(1)) * RUN_AHEAD
+}
+
 /// How many letters a batch may send.
 #[must_use]
 pub fn batch_size(rate_per_second: u32) -> usize {
@@ -126,6 +135,14 @@ mod tests {
     use crate::testing::job;
 
     const NOW: UnixMillis = UnixMillis(1_700_000_000_000);
+
+    #[test]
+    fn a_batch_fits_into_what_may_lie_ahead() {
+        for rate in [0, 1, 50, 256, 257, 10_000] {
+            let batch = u64::try_from(batch_size(rate)).unwrap();
+            assert!(batch <= run_ahead(rate), "{rate}");
+        }
+    }
 
     #[test]
     fn a_job_has_one_owner_until_its_lease_ends() {

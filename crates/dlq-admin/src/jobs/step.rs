@@ -7,11 +7,13 @@
 
 use super::law::{self, Progress};
 use crate::filter::LetterFilter;
+use crate::lanes::replayed::Room;
 use crate::replay::{Desk, ReplayError, Request, Verdict, replay_one};
 use crate::walk::BATCH;
 use futures_util::{StreamExt, TryStreamExt};
 use posthorn_broker::{BrokerError, LogPage, Logged, Versioned};
-use posthorn_delivery::{DeadLetter, ReplayJob, UnixMillis};
+use posthorn_delivery::{DeadLetter, LaneId, ReplayJob, UnixMillis};
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::time::Duration;
 
@@ -29,6 +31,13 @@ pub trait JobDesk: Desk {
         from: u64,
         max: usize,
     ) -> impl Future<Output = Result<LogPage<DeadLetter>, BrokerError>> + Send;
+
+    /// How much of a job at this rate a lane takes now.
+    fn room(
+        &self,
+        lane: &LaneId,
+        rate_per_second: u32,
+    ) -> impl Future<Output = Result<Room, BrokerError>> + Send;
 
     /// The job as it is now.
     fn load(
@@ -61,8 +70,18 @@ struct Found {
     cursor: u64,
 }
 
-/// Sends the next letters of a job, at most as many as a batch has, and says what came of it
-/// and how long they take at the job's rate.
+/// What a batch came to.
+#[derive(Debug)]
+pub struct Step {
+    /// What is to be reported.
+    pub progress: Progress,
+    /// How long its letters take at the job's rate.
+    pub takes: Duration,
+    /// The lane that takes no more; the next batch begins with a letter for it.
+    pub full: Option<LaneId>,
+}
+
+/// Sends the next letters of a job, at most as many as a batch has and their lanes take.
 ///
 /// # Errors
 /// [`StepError`]; nothing was reported, and the same batch may be carried out again.
@@ -71,8 +90,9 @@ pub async fn step<D: JobDesk>(
     job: &ReplayJob,
     filter: &LetterFilter,
     now: UnixMillis,
-) -> Result<(Progress, Duration), StepError> {
-    let found = find(desk, job, filter).await?;
+) -> Result<Step, StepError> {
+    let mut found = find(desk, job, filter).await?;
+    let full = fit(desk, job, &mut found).await?;
     let count = found.letters.len();
     let sending = found
         .letters
@@ -83,6 +103,7 @@ pub async fn step<D: JobDesk>(
                 id: job.id.clone(),
                 now,
                 not_before: now + law::at_rate(place, job.rate_per_second),
+                rate_per_second: job.rate_per_second,
             };
             async move { replay_one(desk, &letter, &request).await }
         });
@@ -96,7 +117,48 @@ pub async fn step<D: JobDesk>(
         replayed: replayed as u64,
         skipped: (count - replayed) as u64,
     };
-    Ok((progress, law::at_rate(count, job.rate_per_second)))
+    Ok(Step {
+        progress,
+        takes: law::at_rate(count, job.rate_per_second),
+        full,
+    })
+}
+
+/// Cuts what was found before the first letter whose lane takes no more, and names that lane.
+async fn fit<D: JobDesk>(
+    desk: &D,
+    job: &ReplayJob,
+    found: &mut Found,
+) -> Result<Option<LaneId>, BrokerError> {
+    let lanes: HashSet<LaneId> = found.letters.iter().filter_map(lane_of).collect();
+    let asking = lanes.into_iter().map(|lane| async move {
+        let room = desk.room(&lane, job.rate_per_second).await?;
+        Ok::<_, BrokerError>((lane, room.left()))
+    });
+    let mut left: HashMap<LaneId, u64> = futures_util::stream::iter(asking)
+        .buffer_unordered(CONCURRENCY)
+        .try_collect()
+        .await?;
+    for place in 0..found.letters.len() {
+        let letter = &found.letters[place];
+        let Some(lane) = lane_of(letter) else {
+            continue;
+        };
+        let Some(left) = left.get_mut(&lane) else {
+            continue;
+        };
+        if *left == 0 {
+            found.cursor = letter.sequence.saturating_sub(1);
+            found.letters.truncate(place);
+            return Ok(Some(lane));
+        }
+        *left -= 1;
+    }
+    Ok(None)
+}
+
+fn lane_of(letter: &Logged<DeadLetter>) -> Option<LaneId> {
+    letter.value.endpoint_id.as_ref().map(LaneId::replay)
 }
 
 /// A job's own letter that had been handed in before is the rest of a batch that was cut off.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::testing::{Model, job, letter};
-use posthorn_delivery::{LetterState, ReplayState};
+use posthorn_delivery::{EndpointId, LetterState, ReplayState};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -35,8 +35,8 @@ async fn work(model: &Model, me: &str, now: UnixMillis) -> Result<(), StepError>
         revision,
     };
     while current.value.state == ReplayState::Running {
-        let (progress, _) = step(model, &current.value, &filter(), now).await?;
-        match report(model, &current, progress, now).await? {
+        let step = step(model, &current.value, &filter(), now).await?;
+        match report(model, &current, step.progress, now).await? {
             Reported::Kept(next) => current = next,
             Reported::Lost => return Ok(()),
         }
@@ -134,11 +134,11 @@ async fn letters_of_deleted_endpoints_are_skipped_and_stay() {
 async fn a_batch_is_spread_over_its_second() {
     let model = Model::with(mixed(100, 0));
     start(&model, 100, 50);
-    let (progress, pause) = step(&model, &model.job().value, &filter(), NOW)
+    let step = step(&model, &model.job().value, &filter(), NOW)
         .await
         .unwrap();
-    assert_eq!(progress.replayed, 50);
-    assert_eq!(pause, Duration::from_secs(1));
+    assert_eq!(step.progress.replayed, 50);
+    assert_eq!(step.takes, Duration::from_secs(1));
     let mut times: Vec<i64> = model
         .deliveries()
         .iter()
@@ -146,6 +146,35 @@ async fn a_batch_is_spread_over_its_second() {
         .collect();
     times.sort_unstable();
     assert_eq!(times, (0..50).map(|n| n * 20).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_batch_ends_before_the_first_letter_whose_lane_is_full() {
+    let mut letters: Vec<_> = (0..60).map(|n| letter("acme", n, 5)).collect();
+    letters[20].endpoint_id = Some(EndpointId::from_bits(9));
+    let model = Model::with(letters);
+    model.bound_lanes(30);
+    start(&model, 60, 50);
+    let full = Some(LaneId::replay(&EndpointId::from_bits(7)));
+    let first = step(&model, &model.job().value, &filter(), NOW)
+        .await
+        .unwrap();
+    // Thirty of the lane, and the one of another lane among them.
+    assert_eq!((first.progress.replayed, first.progress.cursor), (31, 31));
+    assert_eq!((first.takes, &first.full), (law::at_rate(31, 50), &full));
+    assert_eq!(model.deliveries().len(), 31);
+
+    let mut job = law::advance(&model.job().value, first.progress, NOW);
+    let second = step(&model, &job, &filter(), NOW).await.unwrap();
+    assert_eq!((second.progress.replayed, second.progress.cursor), (0, 31));
+    assert_eq!(second.full, full);
+
+    model.bound_lanes(1_000);
+    while job.state == ReplayState::Running {
+        let next = step(&model, &job, &filter(), NOW).await.unwrap();
+        job = law::advance(&job, next.progress, NOW);
+    }
+    assert_eq!((job.replayed, job.skipped), (60, 0));
 }
 
 #[tokio::test]
@@ -158,7 +187,8 @@ async fn a_pause_in_the_middle_of_a_batch_keeps_its_counts() {
         value: mine,
         revision,
     };
-    let (progress, _) = step(&model, &current.value, &filter(), NOW).await.unwrap();
+    let step = step(&model, &current.value, &filter(), NOW).await.unwrap();
+    let progress = step.progress;
     let paused = law::act(&model.job().value, law::Action::Pause, NOW).unwrap();
     model.save(&paused, model.job().revision).await.unwrap();
     let Reported::Kept(kept) = report(&model, &current, progress, NOW).await.unwrap() else {
@@ -180,7 +210,8 @@ async fn a_lost_job_is_not_written_to() {
         value: mine,
         revision,
     };
-    let (progress, _) = step(&model, &current.value, &filter(), NOW).await.unwrap();
+    let step = step(&model, &current.value, &filter(), NOW).await.unwrap();
+    let progress = step.progress;
     let over = law::claim(&model.job().value, "b", NOW + law::LEASE).unwrap();
     model.save(&over, model.job().revision).await.unwrap();
     let reported = report(&model, &current, progress, NOW).await.unwrap();

@@ -40,7 +40,9 @@ pub struct JobView {
     state: &'static str,
     /// Letters that matched when it was asked for.
     matched: u64,
-    /// Letters sent so far.
+    /// Letters sent so far: on their way, or waiting in their endpoint's replay lane. Where an
+    /// endpoint takes fewer than the job's rate, so does the job; one that is down, resting or
+    /// paused does not slow it.
     replayed: u64,
     /// Letters that could not be sent: purged or replayed by somebody else meanwhile, their
     /// endpoint deleted, or never a delivery.

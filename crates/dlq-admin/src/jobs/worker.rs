@@ -5,7 +5,7 @@ use super::step::{JobDesk, Reported, StepError, count_marked, report, step};
 use crate::filter::LetterFilter;
 use crate::store::Store;
 use posthorn_broker::{BrokerError, Versioned};
-use posthorn_delivery::{ReplayJob, ReplayState};
+use posthorn_delivery::{LaneId, ReplayJob, ReplayState};
 use posthorn_runtime::Shutdown;
 use posthorn_runtime::readiness::Component;
 use std::collections::HashMap;
@@ -81,18 +81,67 @@ async fn work(store: &Store, id: &str, me: &str, shutdown: &Shutdown) -> Result<
         }
         store.endpoints_now().await?;
         let now = posthorn_wiring::now();
-        let (progress, pause) = step(store, &job.value, &filter, now).await?;
-        match report_until_heard(store, &job, progress).await? {
-            Reported::Kept(next) => job = next,
-            Reported::Lost => return Ok(()),
+        let step = step(store, &job.value, &filter, now).await?;
+        let Some(next) = keep(store, &job, step.progress).await? else {
+            return Ok(());
+        };
+        job = next;
+        if let Some(lane) = step.full {
+            let Some(next) = until_room(store, job, &lane, shutdown).await? else {
+                return Ok(());
+            };
+            job = next;
         }
-        slot = slot.max(Instant::now() - pause) + pause;
+        slot = slot.max(Instant::now() - step.takes) + step.takes;
         tokio::select! {
             () = shutdown.triggered() => {}
             () = tokio::time::sleep_until(slot) => {}
         }
     }
     finish(store, &job).await
+}
+
+/// Waits until half of what `lane` may hold of the job has been let go, and keeps the job
+/// meanwhile; `None` when somebody else has a word in it.
+async fn until_room(
+    store: &Store,
+    mut job: Versioned<ReplayJob>,
+    lane: &LaneId,
+    shutdown: &Shutdown,
+) -> Result<Option<Versioned<ReplayJob>>, StepError> {
+    loop {
+        tokio::select! {
+            () = shutdown.triggered() => return Ok(Some(job)),
+            () = tokio::time::sleep(LOOK) => {}
+        }
+        if interrupted(store, &job) {
+            return Ok(None);
+        }
+        let room = store.room(lane, job.value.rate_per_second).await?;
+        if room.is_half_empty() || job.value.state != ReplayState::Running {
+            return Ok(Some(job));
+        }
+        if posthorn_wiring::now() + law::LEASE / 2 < job.value.lease_until {
+            continue;
+        }
+        let nothing = law::Progress::default();
+        let Some(next) = keep(store, &job, nothing).await? else {
+            return Ok(None);
+        };
+        job = next;
+    }
+}
+
+/// Reports progress, which renews the lease; `None` when the job is no longer ours.
+async fn keep(
+    store: &Store,
+    job: &Versioned<ReplayJob>,
+    progress: law::Progress,
+) -> Result<Option<Versioned<ReplayJob>>, BrokerError> {
+    match report_until_heard(store, job, progress).await? {
+        Reported::Kept(next) => Ok(Some(next)),
+        Reported::Lost => Ok(None),
+    }
 }
 
 /// Claims a job. One that somebody worked on before is counted again: what was sent and not

@@ -40,6 +40,7 @@ async fn handed_in(room: &Room) -> HashMap<(String, String), usize> {
 #[tokio::test(flavor = "multi_thread")]
 async fn dlq_05_a_job_replays_what_matches_once_and_touches_nothing_else() {
     let room = Room::open().await;
+    room.let_go();
     room.endpoint(&endpoint("acme", 7)).await;
     room.endpoint(&endpoint("globex", 7)).await;
     for n in 0..300 {
@@ -83,6 +84,7 @@ async fn dlq_05_a_job_replays_what_matches_once_and_touches_nothing_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dlq_02_copies_that_compete_for_a_job_send_each_letter_once() {
     let room = Room::open().await;
+    room.let_go();
     room.endpoint(&endpoint("acme", 7)).await;
     room.write_all((0..400).map(|n| letter("acme", n, 7))).await;
     let other = room.copy().await;
@@ -114,6 +116,7 @@ async fn dlq_02_copies_that_compete_for_a_job_send_each_letter_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dlq_02_a_job_of_a_killed_process_is_taken_over_after_its_lease() {
     let room = Room::open().await;
+    room.let_go();
     room.endpoint(&endpoint("acme", 7)).await;
     room.write_all((0..60).map(|n| letter("acme", n, 7))).await;
     let id = create(
@@ -159,6 +162,7 @@ async fn dlq_02_a_job_of_a_killed_process_is_taken_over_after_its_lease() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_job_stands_still_goes_on_and_is_cancelled() {
     let room = Room::open().await;
+    room.let_go();
     room.endpoint(&endpoint("acme", 7)).await;
     room.write_all((0..200).map(|n| letter("acme", n, 7))).await;
     room.work("a").await;
@@ -212,6 +216,7 @@ async fn a_paused_job_stands_still_goes_on_and_is_cancelled() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_rate_is_kept_in_real_time() {
     let room = Room::open().await;
+    room.let_go();
     room.endpoint(&endpoint("acme", 7)).await;
     room.write_all((0..120).map(|n| letter("acme", n, 7))).await;
     room.work("a").await;

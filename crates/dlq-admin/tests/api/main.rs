@@ -5,6 +5,7 @@
 
 mod breakers;
 mod jobs;
+mod lanes;
 mod letters;
 mod lookup;
 mod process;

@@ -5,15 +5,16 @@ use axum::http::{Method, Request, StatusCode};
 use axum::{Router, http::header};
 use bytes::Bytes;
 use posthorn_broker::{
-    Broker, BucketName, ConnectSettings, LogReader, Logged, StreamName, Topology, Waiting,
+    Broker, BucketName, ConnectSettings, DecodeError, LaneStore, LogReader, Logged, Patience,
+    StreamName, Topology, Wire,
 };
 use posthorn_delivery::attempt::AttemptResult;
 use posthorn_delivery::breaker::BreakerPolicy;
 use posthorn_delivery::endpoint::Hidden;
 use posthorn_delivery::{
     Attempt, AttemptSummary, BreakerSignal, DeadLetter, Delivery, Disposition, Endpoint,
-    EndpointId, EventId, EventType, LetterId, LetterState, MessageId, Pattern, Reason, RetryPolicy,
-    Tenant, UnixMillis,
+    EndpointId, EventId, EventType, LaneId, LaneState, LetterId, LetterState, MessageId, Pattern,
+    Reason, RetryPolicy, Tenant, UnixMillis,
 };
 use posthorn_dlq_admin::api;
 use posthorn_dlq_admin::app::App;
@@ -27,6 +28,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
+use tokio::sync::Mutex;
 use tower::ServiceExt;
 
 pub const KEY: &str = "operator-key-for-tests";
@@ -37,6 +39,7 @@ pub struct Room {
     pub shutdown: Shutdown,
     router: Router,
     server: Arc<(NatsServer, TempDir)>,
+    let_go: Arc<Mutex<Vec<Delivery>>>,
 }
 
 impl Drop for Room {
@@ -58,7 +61,9 @@ impl Room {
 
     /// A second copy of the service on the same installation.
     pub async fn copy(&self) -> Room {
-        Room::of(self.server.clone()).await
+        let mut copy = Room::of(self.server.clone()).await;
+        copy.let_go = self.let_go.clone();
+        copy
     }
 
     async fn of(server: Arc<(NatsServer, TempDir)>) -> Room {
@@ -80,6 +85,7 @@ impl Room {
             broker,
             shutdown,
             server,
+            let_go: Arc::default(),
         }
     }
 
@@ -167,25 +173,86 @@ impl Room {
         self.letters().await.last(&subject).await.unwrap()
     }
 
-    /// Every delivery that was handed in and not yet taken.
-    pub async fn handed_in(&self) -> Vec<Delivery> {
-        let log = self
-            .broker
-            .log::<Waiting>(StreamName::Retries)
-            .await
-            .unwrap();
-        let (mut found, mut from) = (Vec::new(), 1);
-        loop {
-            let page = log.read("posthorn.retries.>", from, 1_000).await.unwrap();
-            from = page.items.last().map_or(from, |last| last.sequence + 1);
-            let pending = page.pending;
-            found.extend(page.items.into_iter().map(|item| match item.value {
-                Waiting::Delivery(delivery) => *delivery,
-                Waiting::Event(..) => panic!("no event was handed in"),
-            }));
-            if pending == 0 {
-                return found;
+    pub async fn lanes(&self) -> LaneStore {
+        LaneStore::open(&self.broker).await.unwrap()
+    }
+
+    /// Empties every lane as fast as it is filled, as their owners do.
+    pub fn let_go(&self) {
+        let (broker, let_go) = (self.broker.clone(), self.let_go.clone());
+        self.shutdown.spawn(async move {
+            let lanes = LaneStore::open(&broker).await.unwrap();
+            loop {
+                let mut let_go = let_go.lock().await;
+                for delivery in lying(&broker).await {
+                    lanes.remove(delivery.sequence).await.unwrap();
+                    let_go.push(delivery.value);
+                }
+                drop(let_go);
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
+        });
+    }
+
+    /// Every delivery that was handed in, also when it was let go since.
+    pub async fn handed_in(&self) -> Vec<Delivery> {
+        let mut found = self.let_go.lock().await.clone();
+        found.extend(lying(&self.broker).await.into_iter().map(|item| item.value));
+        found
+    }
+
+    /// Puts a delivery into a lane, under whatever key and token the lane has.
+    pub async fn park(&self, lane: &LaneId, delivery: &Delivery) {
+        let stored = self.lanes().await;
+        let stored = stored.append(lane, delivery, Patience::CALLER).await;
+        assert!(!stored.unwrap().duplicate);
+    }
+
+    pub async fn lane(&self, lane: &LaneId) -> Option<LaneState> {
+        let bucket = self.broker.bucket(BucketName::Lanes).await.unwrap();
+        let found = bucket.get(&lane.key()).await.unwrap();
+        found.map(|found| found.value)
+    }
+
+    pub async fn open_lane(&self, lane: &LaneId, state: &LaneState) {
+        let bucket = self.broker.bucket(BucketName::Lanes).await.unwrap();
+        bucket.put(&lane.key(), state).await.unwrap();
+    }
+
+    /// Where the token of a lane is stored: another place is another token.
+    pub async fn token(&self, lane: &LaneId) -> Option<u64> {
+        let log = self.broker.log::<Nothing>(StreamName::Tokens).await;
+        let found = log.unwrap().last(&format!("posthorn.tokens.{lane}")).await;
+        found.unwrap().map(|token| token.sequence)
+    }
+}
+
+/// What a token says.
+pub struct Nothing;
+
+impl Wire for Nothing {
+    fn to_wire(&self) -> Bytes {
+        Bytes::new()
+    }
+
+    fn from_wire(bytes: Bytes) -> Result<Nothing, DecodeError> {
+        assert!(bytes.is_empty());
+        Ok(Nothing)
+    }
+}
+
+async fn lying(broker: &Broker) -> Vec<Logged<Delivery>> {
+    let log = broker.log(StreamName::Lanes).await.unwrap();
+    let (mut found, mut from) = (Vec::new(), 1);
+    loop {
+        let page = log.read("posthorn.lanes.>", from, 1_000).await.unwrap();
+        from = page
+            .items
+            .last()
+            .map_or(from, |last: &Logged<_>| last.sequence + 1);
+        found.extend(page.items);
+        if page.pending == 0 {
+            return found;
         }
     }
 }
@@ -221,6 +288,10 @@ pub fn endpoint(owner: &str, bits: u128) -> Endpoint {
         secrets: Vec::new(),
         key_pairs: Vec::new(),
         disabled: None,
+        disabled_before: std::time::Duration::ZERO,
+        ordering: posthorn_delivery::Ordering::None,
+        rate_limit: None,
+        max_backlog: posthorn_delivery::endpoint::limits::MAX_BACKLOG,
         retry: RetryPolicy::default(),
         timeout: Duration::from_secs(15),
         max_in_flight: 32,
@@ -286,5 +357,6 @@ pub fn attempt(owner: &str, event: u128, endpoint: u128, number: u32) -> Attempt
         breaker_signal: BreakerSignal::Failure,
         hold_until: None,
         disable_endpoint: false,
+        in_order: false,
     }
 }

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 /// The contract's own list.
-const ROUTES: [(&str, &str); 18] = [
+const ROUTES: [(&str, &str); 19] = [
     ("GET", "/v1/dead-letters"),
     ("GET", "/v1/dead-letters/{id}"),
     ("DELETE", "/v1/dead-letters/{id}"),
@@ -29,6 +29,7 @@ const ROUTES: [(&str, &str); 18] = [
     ("GET", "/v1/breakers/{endpoint}"),
     ("POST", "/v1/breakers/{endpoint}/open"),
     ("POST", "/v1/breakers/{endpoint}/close"),
+    ("GET", "/v1/lanes"),
     ("GET", "/v1/openapi.json"),
 ];
 
