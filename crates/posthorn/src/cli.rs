@@ -1,7 +1,7 @@
 //! The command line as it is typed.
 
 use crate::bench::BenchArgs;
-use crate::command::{breakers, deliveries, dlq, endpoints, replays, send, tail};
+use crate::command::{breakers, deliveries, dlq, endpoints, lanes, replays, send, tail};
 use crate::dev::DevConfig;
 use crate::listen::ListenArgs;
 use crate::output::Output;
@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Replays(replays::ReplaysArgs),
     /// Look at circuit breakers, open and close them.
     Breakers(breakers::BreakersArgs),
+    /// Look at endpoints whose deliveries wait in order.
+    Lanes(lanes::LanesArgs),
     /// Show what happened to an event.
     Deliveries(deliveries::DeliveriesArgs),
     /// Show attempts as they happen.
@@ -101,6 +103,8 @@ mod tests {
             &format!("breakers show {id}"),
             &format!("breakers open {id} --for 5m"),
             &format!("breakers close {id}"),
+            "lanes",
+            "lanes --tenant t --reason breaker_open --watch",
             "tail --tenant t",
             "deliveries evt_1",
             "listen --fail 503:5",

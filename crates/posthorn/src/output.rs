@@ -10,6 +10,9 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
 
+/// To the upper left corner, and nothing below it.
+const CLEAR: &[u8] = b"\x1b[H\x1b[J";
+
 /// The form of what is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
@@ -27,6 +30,19 @@ pub(crate) enum Output {
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+    written.map_err(|_| Failure::Closed)
+}
+
+/// Begins a page anew where a terminal shows it; elsewhere one page follows the other.
+///
+/// # Errors
+/// [`Failure::Closed`] when nobody reads any more.
+pub(crate) fn new_page() -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    if !stdout.is_terminal() {
+        return Ok(());
+    }
+    let written = stdout.write_all(CLEAR).and_then(|()| stdout.flush());
     written.map_err(|_| Failure::Closed)
 }
 

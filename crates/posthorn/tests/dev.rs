@@ -503,6 +503,71 @@ async fn endpoints_and_breakers_are_steered() {
 }
 
 #[tokio::test]
+async fn what_waits_for_a_paused_endpoint_is_listed_and_watched() {
+    let place = Place::new();
+    let mut dev = place.dev().await;
+    let (receiver, url) = place.listen("listen", &[]).await;
+    let id = place.endpoint(&url).await;
+    let none = place.ok(&["lanes"]).await;
+    assert_eq!((&none["count"], &none["total"]), (&0.into(), &0.into()));
+
+    place
+        .ok(&["endpoints", "pause", &id, "--tenant", "acme"])
+        .await;
+    for _ in 0..3 {
+        place
+            .ok(&["send", "invoice.paid", "{}", "--tenant", "acme"])
+            .await;
+    }
+    let lane = eventually("three wait", || async {
+        let list = place.ok(&["lanes", "--tenant", "acme"]).await;
+        let lane = list["items"][0].clone();
+        (lane["depth"] == 3 && lane["reason"] == "paused").then_some(lane)
+    })
+    .await;
+    assert_eq!(lane["endpoint"], *id);
+    assert_eq!(lane["kind"], "live");
+    let others = place.ok(&["lanes", "--reason", "replay"]).await;
+    assert_eq!(others["count"], 0);
+    let (code, _, err) = place.cli(&["lanes", "--reason", "broken"]).await;
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("breaker_open"), "{err}");
+    let data = place.data_arg();
+    let (_, table, _) = finished(posthorn(&["lanes", "--data-dir", &data])).await;
+    for word in ["REASON", "WAITING", "paused", &id] {
+        assert!(table.contains(word), "{table}");
+    }
+
+    let args = ["lanes", "--watch", "--data-dir", &data, "--output", "json"];
+    let watch = Running::start(posthorn(&args), place.folder.path(), "lanes");
+    let depths = || {
+        let looks = watch.lines();
+        let depth = |look: &Value| look["items"][0]["depth"].as_u64().unwrap_or(0);
+        looks.iter().map(depth).collect::<Vec<u64>>()
+    };
+    eventually("two looks", || {
+        let twice = depths().iter().filter(|depth| **depth == 3).count() >= 2;
+        async move { twice.then_some(()) }
+    })
+    .await;
+    place
+        .ok(&["endpoints", "resume", &id, "--tenant", "acme"])
+        .await;
+    eventually("the lane is empty", || {
+        let empty = depths().last() == Some(&0);
+        async move { empty.then_some(()) }
+    })
+    .await;
+    eventually("all three arrive", || {
+        let came = receiver.lines().len() - 1;
+        async move { (came == 3).then_some(()) }
+    })
+    .await;
+    dev.signal(Signal::SIGINT);
+    assert_eq!(dev.exit().await, Some(0), "{}", place.dev_errors());
+}
+
+#[tokio::test]
 async fn a_nats_that_is_there_is_used_and_left_alone() {
     let place = Place::new();
     let store = place.folder.path().join("elsewhere");

@@ -17,6 +17,7 @@ const COLUMNS: &[Column] = &[
     ("OPENED", "/opened_at"),
     ("NEXT PROBE", "/next_probe_at"),
     ("HELD UNTIL", "/hold_until"),
+    ("WAITING", "/backlog"),
 ];
 
 /// What to do with circuit breakers.
@@ -56,7 +57,7 @@ enum Action {
         #[arg(long = "for", default_value = "15m", value_name = "DURATION")]
         duration: String,
     },
-    /// Close one: sending begins again.
+    /// Close one: what waits is let go, few at first.
     Close {
         /// The endpoint's id.
         endpoint: String,
