@@ -10,7 +10,8 @@ use posthorn_broker::{Broker, BucketName, ConnectSettings, Topology};
 use posthorn_delivery::endpoint::{Hidden, StoredSecret};
 use posthorn_delivery::retry::{Backoff, Preset, RetryPolicyParts, Schedule};
 use posthorn_delivery::{
-    BreakerPolicy, Endpoint, EndpointId, Pattern, RetryPolicy, Tenant, UnixMillis,
+    BreakerPolicy, Delivery, Endpoint, EndpointId, Event, EventId, EventType, Pattern, RetryPolicy,
+    Tenant, UnixMillis,
 };
 use posthorn_runtime::{Readiness, Shutdown, rng};
 use rand::RngExt;
@@ -186,6 +187,10 @@ pub fn endpoint(tenant: &str, url: &str) -> Endpoint {
         }],
         key_pairs: Vec::new(),
         disabled: None,
+        disabled_before: std::time::Duration::ZERO,
+        ordering: posthorn_delivery::Ordering::None,
+        rate_limit: None,
+        max_backlog: posthorn_delivery::endpoint::limits::MAX_BACKLOG,
         retry: retry(Duration::from_millis(50), 16),
         timeout: Duration::from_secs(5),
         max_in_flight: 256,
@@ -213,4 +218,23 @@ pub fn breaker(threshold: u32, cooldown: Duration) -> Option<BreakerPolicy> {
     Some(
         BreakerPolicy::try_new(threshold, cooldown, cooldown).expect("tests choose valid breakers"),
     )
+}
+
+/// A delivery that `endpoint` is owed, as fan-out would make it of event number `seq`.
+#[must_use]
+pub fn delivery(endpoint: &Endpoint, seq: u64) -> Delivery {
+    let now = posthorn_wiring::now();
+    let event = Event {
+        id: EventId::from_bits(rng::rng().random()),
+        tenant: endpoint.tenant.clone(),
+        event_type: EventType::parse("a").expect("it is one"),
+        payload: format!("{{\"n\":{seq}}}").into(),
+        content_type: "application/json".to_owned(),
+        accepted_at: now,
+        traceparent: None,
+        headers: Vec::new(),
+        deliver_at: None,
+        only_endpoint: None,
+    };
+    Delivery::of(&event, endpoint, seq, 0, now)
 }

@@ -43,6 +43,7 @@ fn waiting(event: u128, not_before: UnixMillis) -> Waiting {
         not_before,
         expires_at: UnixMillis(i64::MAX),
         held: Duration::ZERO,
+        pauses_known: None,
         replay: None,
         history: Vec::new(),
     }))

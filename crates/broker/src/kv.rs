@@ -5,6 +5,7 @@ use crate::error::BrokerError;
 use crate::metric::kv_operation;
 use crate::names::BucketName;
 use async_nats::jetstream::kv::{Operation, Store};
+use futures_util::TryStreamExt;
 use std::marker::PhantomData;
 
 /// A value and the revision that a change must name.
@@ -133,6 +134,16 @@ impl<T: Wire> Bucket<T> {
     pub async fn remove(&self, key: &str) -> Result<(), BrokerError> {
         kv_operation(self.name.token(), "delete");
         self.store.delete(key).await.map_err(BrokerError::refused)
+    }
+
+    /// All keys that have a value.
+    ///
+    /// # Errors
+    /// When the bucket cannot be read.
+    pub async fn keys(&self) -> Result<Vec<String>, BrokerError> {
+        kv_operation(self.name.token(), "keys");
+        let keys = self.store.keys().await.map_err(BrokerError::refused)?;
+        keys.try_collect().await.map_err(BrokerError::refused)
     }
 
     /// The sequence of the bucket's last change, from the leader of its stream.

@@ -92,8 +92,12 @@ async fn walk(context: &Context, mut delivery: Delivery) -> Result<After, Broker
             room,
         } => {
             let answer = attempt(context, &delivery, &endpoint).await;
-            room.slot.leave(answer.latency);
+            room.slot.learn(answer.latency);
+            // After a failure the room is free when the breaker knows of it: a dead endpoint
+            // gets no more than what was in flight when the failures were enough.
+            let room = (!is_success(&answer.outcome)).then_some(room);
             settle::settle(context, delivery, Some(&endpoint.value), started, answer).await?;
+            drop(room);
         }
         Gate::Park { endpoint, why } => park(context, delivery, &endpoint.value, why).await?,
         Gate::Back(wait) => return Ok(After::Back(wait)),
@@ -258,6 +262,16 @@ async fn park(
     };
     let answer = Answer::without_request(Failure::BacklogFull, posthorn_wiring::now());
     settle::settle(context, delivery, None, Started::default(), answer).await
+}
+
+fn is_success(outcome: &Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::Status {
+            code: 200..=299,
+            ..
+        }
+    )
 }
 
 /// What an outcome is called in metrics.

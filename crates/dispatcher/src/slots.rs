@@ -136,9 +136,9 @@ impl Default for Endpoint {
 }
 
 impl Slot {
-    /// Frees the slot and remembers how long the endpoint took: an exponential average, in
+    /// Remembers how long the endpoint took: an exponential average, in
     /// which the last answer counts for an eighth (as in RFC 6298 for round trips).
-    pub fn leave(self, latency: Duration) {
+    pub fn learn(&self, latency: Duration) {
         let mut state = self.endpoint.state.lock().expect("no holder panics");
         state.latency = state.latency * 7 / 8 + latency / 8;
     }
@@ -173,7 +173,8 @@ mod tests {
             table.enter(&id, 1).await.is_err(),
             "one serves, one waits, the third is held"
         );
-        first.leave(Duration::from_millis(5));
+        first.learn(Duration::from_millis(5));
+        drop(first);
         assert!(waiter.await.unwrap());
     }
 
@@ -183,7 +184,7 @@ mod tests {
         let id = EndpointId::from_bits(1);
         for _ in 0..20 {
             let slot = table.enter(&id, 1).await.unwrap();
-            slot.leave(Duration::from_secs(15));
+            slot.learn(Duration::from_secs(15));
         }
         let first = table.enter(&id, 1).await.unwrap();
         let asked = Instant::now();

@@ -72,6 +72,8 @@ impl<'a> Owner<'a> {
                 None => return Ok(None),
             },
         };
+        // What was written before the token was renewed is seen before anything is decided.
+        context.freshness.catch_up().await?;
         context.breakers.refresh(&lane.endpoint).await?;
         let store = context.lanes.store();
         let out = store.on_their_way(&lane.endpoint).await?;

@@ -1,0 +1,114 @@
+//! So many in flight, so many a second, so many waiting: over all dispatchers together.
+
+use crate::support::{SOON, all_closed, depth, lane, line, wake};
+use posthorn_broker::StreamName;
+use posthorn_delivery::{LaneReason, RateLimit};
+use posthorn_tests::receiver::{Receiver, Reply};
+use posthorn_tests::rig::endpoint;
+use posthorn_tests::wait::eventually;
+use std::time::Duration;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fan_06_a_slow_endpoint_never_has_more_in_flight_than_it_may() {
+    let rig = line(1, 3).await;
+    let receiver = Receiver::start().await.unwrap();
+    receiver.answer("/slow", Reply::ok().delay(Duration::from_millis(400)));
+    for cap in [2, 7] {
+        receiver.clear();
+        let path = format!("/slow?cap={cap}");
+        let mut slow = endpoint(&format!("t{cap}"), &receiver.url(&path));
+        slow.max_in_flight = cap;
+        rig.put(&slow).await.unwrap();
+        rig.publish(&format!("t{cap}"), "a", 60).await.unwrap();
+        receiver
+            .wait_for(60, Duration::from_secs(60))
+            .await
+            .unwrap();
+        all_closed(&rig).await;
+        assert_eq!(receiver.count(), 60);
+        let most = receiver.most_at_once("/slow");
+        assert!(most <= cap as usize, "{most} at once over a cap of {cap}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rate_is_kept_over_three_dispatchers_and_a_raised_one_is_in_force_at_once() {
+    let rig = line(2, 3).await;
+    let receiver = Receiver::start().await.unwrap();
+    let mut limited = endpoint("acme", &receiver.url("/hook"));
+    limited.rate_limit = RateLimit::per_second(50.0).ok();
+    rig.put(&limited).await.unwrap();
+    rig.publish("acme", "a", 600).await.unwrap();
+    let first = receiver.wait_for(1, SOON).await.unwrap()[0].at();
+    let got = receiver
+        .wait_for(400, Duration::from_secs(30))
+        .await
+        .unwrap();
+    for second in 0..7 {
+        let from = Duration::from_secs(second);
+        let n = got
+            .iter()
+            .filter(|request| {
+                let at = request.at().duration_since(first);
+                at >= from && at < from + Duration::from_secs(1)
+            })
+            .count();
+        assert!((44..=56).contains(&n), "{n} in second {second}");
+    }
+    assert_eq!(
+        lane(&rig, &limited).await.unwrap().reason,
+        LaneReason::RateLimit
+    );
+    limited.rate_limit = RateLimit::per_second(1_000.0).ok();
+    rig.put(&limited).await.unwrap();
+    wake(&rig, &limited).await;
+    let raised = std::time::Instant::now();
+    receiver.wait_for(600, SOON).await.unwrap();
+    assert!(
+        raised.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        raised.elapsed()
+    );
+    limited.rate_limit = None;
+    rig.put(&limited).await.unwrap();
+    wake(&rig, &limited).await;
+    all_closed(&rig).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_exceeds_the_backlog_is_dead_lettered_and_the_rest_arrives() {
+    let rig = line(1, 1).await;
+    let receiver = Receiver::start().await.unwrap();
+    let mut full = endpoint("acme", &receiver.url("/hook"));
+    full.disabled = Some((
+        posthorn_delivery::DisabledReason::Paused,
+        posthorn_delivery::UnixMillis(1),
+    ));
+    full.max_backlog = 10;
+    rig.put(&full).await.unwrap();
+    rig.publish("acme", "a", 30).await.unwrap();
+    let broker = rig.broker();
+    eventually(SOON, "what is too much is given up", || async {
+        broker.stream_messages(StreamName::Dlq).await.unwrap() == 20
+    })
+    .await
+    .unwrap();
+    assert_eq!(depth(&rig, &full).await, 10);
+    let letters = broker
+        .log::<posthorn_delivery::DeadLetter>(StreamName::Dlq)
+        .await
+        .unwrap();
+    let page = letters.read("posthorn.dlq.>", 1, 100).await.unwrap();
+    let reasons: Vec<&str> = page
+        .items
+        .iter()
+        .map(|item| item.value.reason.as_str())
+        .collect();
+    assert_eq!(reasons, ["backlog_full"; 20]);
+    full.disabled = None;
+    rig.put(&full).await.unwrap();
+    wake(&rig, &full).await;
+    receiver.wait_for(10, SOON).await.unwrap();
+    all_closed(&rig).await;
+    assert_eq!(receiver.count(), 10);
+}
