@@ -203,7 +203,7 @@ action!(
 );
 action!(
     /// Stops a job for good, within a second; what was not sent stays a dead letter. What was
-    /// handed in before counts as replayed and is delivered all the same: two seconds' worth at
+    /// handed in before counts as replayed and is delivered all the same: a second's worth at
     /// most, unless its endpoint was held.
     cancel_job, Action::Cancel, "/v1/replays/{id}/cancel", "cancel_replay"
 );

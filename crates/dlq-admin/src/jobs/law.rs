@@ -106,19 +106,18 @@ pub fn recounted(job: &ReplayJob, marked: u64) -> ReplayJob {
     }
 }
 
-/// How many seconds' worth of letters may lie in a lane before the job waits for its owner.
-const RUN_AHEAD: u64 = 2;
-
-/// How many letters of a job at this rate may wait in a lane.
+/// How many letters of a job at this rate may wait in a lane before the job waits for its
+/// owner: a second's worth, so that a pause holds within that.
 #[must_use]
 pub fn run_ahead(rate_per_second: u32) -> u64 {
-    u64::from(rate_per_second.max(1)) * RUN_AHEAD
+    u64::from(rate_per_second.max(1))
 }
 
-/// How many letters a batch may send.
+/// How many letters a batch may send: half of what may wait in a lane, so that the lane does
+/// not run empty between two.
 #[must_use]
 pub fn batch_size(rate_per_second: u32) -> usize {
-    usize::try_from(rate_per_second.clamp(1, MAX_BATCH)).unwrap_or(1)
+    usize::try_from((rate_per_second / 2).clamp(1, MAX_BATCH)).unwrap_or(1)
 }
 
 /// The time that `count` letters take at a rate; the pause between batches, and the place of

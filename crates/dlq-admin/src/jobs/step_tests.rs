@@ -131,21 +131,21 @@ async fn letters_of_deleted_endpoints_are_skipped_and_stay() {
 }
 
 #[tokio::test]
-async fn a_batch_is_spread_over_its_second() {
+async fn a_batch_is_spread_over_its_half_second() {
     let model = Model::with(mixed(100, 0));
     start(&model, 100, 50);
     let step = step(&model, &model.job().value, &filter(), NOW)
         .await
         .unwrap();
-    assert_eq!(step.progress.replayed, 50);
-    assert_eq!(step.takes, Duration::from_secs(1));
+    assert_eq!(step.progress.replayed, 25);
+    assert_eq!(step.takes, Duration::from_millis(500));
     let mut times: Vec<i64> = model
         .deliveries()
         .iter()
         .map(|d| d.not_before.0 - NOW.0)
         .collect();
     times.sort_unstable();
-    assert_eq!(times, (0..50).map(|n| n * 20).collect::<Vec<_>>());
+    assert_eq!(times, (0..25).map(|n| n * 20).collect::<Vec<_>>());
 }
 
 #[tokio::test]
@@ -154,14 +154,14 @@ async fn a_batch_ends_before_the_first_letter_whose_lane_is_full() {
     letters[20].endpoint_id = Some(EndpointId::from_bits(9));
     let model = Model::with(letters);
     model.bound_lanes(30);
-    start(&model, 60, 50);
+    start(&model, 60, 100);
     let full = Some(LaneId::replay(&EndpointId::from_bits(7)));
     let first = step(&model, &model.job().value, &filter(), NOW)
         .await
         .unwrap();
     // Thirty of the lane, and the one of another lane among them.
     assert_eq!((first.progress.replayed, first.progress.cursor), (31, 31));
-    assert_eq!((first.takes, &first.full), (law::at_rate(31, 50), &full));
+    assert_eq!((first.takes, &first.full), (law::at_rate(31, 100), &full));
     assert_eq!(model.deliveries().len(), 31);
 
     let mut job = law::advance(&model.job().value, first.progress, NOW);
@@ -196,7 +196,7 @@ async fn a_pause_in_the_middle_of_a_batch_keeps_its_counts() {
     };
     assert_eq!(
         (kept.value.state, kept.value.replayed),
-        (ReplayState::Paused, 50)
+        (ReplayState::Paused, 25)
     );
 }
 

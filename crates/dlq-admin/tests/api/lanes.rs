@@ -291,17 +291,17 @@ async fn a_job_does_not_run_ahead_of_a_lane_that_stands_still() {
     room.work("a").await;
     let job = start(&room, 60).await;
     eventually("the lane is full", || async {
-        (room.handed_in().await.len() == 120).then_some(())
+        (room.handed_in().await.len() == 60).then_some(())
     })
     .await;
     let more = async {
-        while room.handed_in().await.len() == 120 {
+        while room.handed_in().await.len() == 60 {
             tokio::task::yield_now().await;
         }
     };
     let watched = tokio::time::timeout(Duration::from_millis(1_500), more).await;
-    assert!(watched.is_err(), "more than two seconds' worth");
-    assert_eq!(room.get(&job).await["replayed"], 120);
+    assert!(watched.is_err(), "more than a second's worth");
+    assert_eq!(room.get(&job).await["replayed"], 60);
 
     let token = room.token(&replay(7)).await.unwrap();
     let (_, paused) = room.post(&format!("{job}/pause"), "").await;
@@ -342,7 +342,7 @@ async fn a_job_keeps_its_lease_while_it_waits_for_a_lane() {
     };
     let first = eventually("the lane is full", || async {
         let (replayed, until) = lease().await;
-        (replayed == 10).then_some(until)
+        (replayed == 5).then_some(until)
     })
     .await;
     let renewed = eventually("the lease is renewed", || async {
@@ -351,7 +351,7 @@ async fn a_job_keeps_its_lease_while_it_waits_for_a_lane() {
     })
     .await;
     assert!(posthorn_wiring::now() < first, "renewed before its end");
-    assert_eq!(renewed, 10);
+    assert_eq!(renewed, 5);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -362,19 +362,19 @@ async fn an_endpoint_that_is_held_holds_up_no_job() {
     }
     room.open_lane(&replay(7), &state("acme", LaneReason::Paused))
         .await;
-    room.write_all((0..160).map(|n| letter("acme", n, 7 + n % 2)))
+    room.write_all((0..80).map(|n| letter("acme", n, 7 + n % 2)))
         .await;
     room.work("a").await;
     let job = start(&room, 40).await;
-    // The lane of endpoint 8 has room for 80, and that of 7 for whatever comes.
+    // The lane of endpoint 8 has room for 40, and that of 7 for whatever comes.
     let done = reaches(&room, &job, "completed").await;
     assert_eq!(
         (&done["replayed"], &done["skipped"]),
-        (&160.into(), &0.into())
+        (&80.into(), &0.into())
     );
     let lanes = room.lanes().await;
-    assert_eq!(lanes.depth(&replay(7)).await.unwrap(), 80);
-    assert_eq!(lanes.depth(&replay(8)).await.unwrap(), 80);
+    assert_eq!(lanes.depth(&replay(7)).await.unwrap(), 40);
+    assert_eq!(lanes.depth(&replay(8)).await.unwrap(), 40);
 }
 
 #[tokio::test]

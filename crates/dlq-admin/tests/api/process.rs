@@ -44,6 +44,7 @@ async fn a_process_without_a_key_or_without_nats_says_so_by_its_exit_code() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dlq_02_a_job_survives_the_sigkill_of_its_process_and_sends_each_letter_once() {
     let room = Room::open().await;
+    room.let_go();
     room.endpoint(&endpoint("acme", 7)).await;
     room.write_all((0..600).map(|n| letter("acme", n, 7))).await;
     let ask = r#"{"filter":{"tenant":"acme"},"rate_per_second":400}"#;
