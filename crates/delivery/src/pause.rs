@@ -34,12 +34,19 @@ impl Delivery {
     /// credited keeps it.
     #[must_use]
     pub fn is_over(&self, endpoint: &Endpoint, now: UnixMillis) -> bool {
+        now >= self.ends_at(endpoint, now)
+    }
+
+    /// When its life ends, as it looks at `now`: later by every pause that is still to be
+    /// credited.
+    #[must_use]
+    pub fn ends_at(&self, endpoint: &Endpoint, now: UnixMillis) -> UnixMillis {
         let total = endpoint.disabled_for(now);
         let owed = self
             .pauses_known
             .map_or(Duration::ZERO, |known| total.saturating_sub(known));
         let credit = owed.min(MAX_HOLD.saturating_sub(self.held));
-        now >= self.expires_at + credit
+        self.expires_at + credit
     }
 
     /// Moves the end of its life by what its endpoint has been disabled since it was last

@@ -1,12 +1,15 @@
 //! One probe, whoever asks; nothing while it is open; nobody stormed when it closes.
 
-use posthorn_broker::{BucketName, StreamName};
+use posthorn_broker::{BucketName, LaneStore, StreamName, Wire};
 use posthorn_delivery::breaker::Phase;
-use posthorn_delivery::{BreakerState, DeadLetter};
+use posthorn_delivery::{BreakerState, DeadLetter, Delivery, LaneId, LaneReason};
 use posthorn_tests::receiver::{Receiver, Reply};
 use posthorn_tests::rig::{Rig, breaker, endpoint, retry};
 use posthorn_tests::wait::eventually;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 const SOON: Duration = Duration::from_secs(30);
 const COOLDOWN: Duration = Duration::from_millis(150);
@@ -180,35 +183,41 @@ async fn cb_03_late_failures_do_not_move_the_state() {
 #[tokio::test(flavor = "multi_thread")]
 async fn held_five_times_within_the_dedupe_window_it_is_delivered_once() {
     let mut rig = Rig::start().await.unwrap();
-    rig.line().await.unwrap();
-    let receiver = Receiver::start().await.unwrap();
-    let mut held = endpoint("acme", &receiver.url("/hook"));
-    held.breaker = breaker(1, Duration::from_millis(100));
-    rig.put(&held).await.unwrap();
-    let broker = rig.broker();
-    let bucket = broker
-        .bucket::<BreakerState>(BucketName::Breakers)
+    rig.scheduler(posthorn_scheduler::Settings::default())
         .await
         .unwrap();
-    let open_for = |wait: u64| {
-        let now = posthorn_wiring::now();
-        let until = now + Duration::from_millis(wait);
-        posthorn_delivery::breaker::open_by_hand(&BreakerState::default(), until, now)
-    };
-    let key = held.id.as_str();
-    bucket.put(key, &open_for(300)).await.unwrap();
+    let held = endpoint("acme", "http://127.0.0.1:9/hook");
+    rig.put(&held).await.unwrap();
+    let lanes = posthorn_lanes::Lanes::open(&rig.broker(), CancellationToken::new())
+        .await
+        .unwrap();
     rig.publish("acme", "a", 1).await.unwrap();
-    // Whenever it comes back the breaker is open for a while more, until it has been held
-    // five times: each hold is one message in RETRIES.
-    let retries = async_nats::jetstream::new(rig.nats.client().await.unwrap());
-    let mut retries = retries.get_stream("POSTHORN_RETRIES").await.unwrap();
-    while retries.info().await.unwrap().state.last_sequence < 5 {
-        bucket.put(key, &open_for(300)).await.unwrap();
-        tokio::task::yield_now().await;
+    // In the place of a dispatcher: each time it is let go it is parked again, five times.
+    let (sender, mut released) = tokio::sync::mpsc::channel(16);
+    let stop = CancellationToken::new();
+    let pump = rig
+        .broker()
+        .pump_deliveries(Arc::new(Semaphore::new(16)), 16, stop.clone());
+    tokio::spawn(pump.run(move |pumped| {
+        let _ = sender.try_send(pumped);
+    }));
+    let mut hops = Vec::new();
+    for round in 0..6 {
+        let pumped = tokio::time::timeout(SOON, released.recv()).await;
+        let pumped = pumped.expect("it is let go again").unwrap();
+        let delivery = Delivery::from_wire(pumped.message.payload()).unwrap();
+        hops.push(delivery.hop);
+        if round < 5 {
+            let why = posthorn_lanes::Why::from(LaneReason::InFlight);
+            lanes.park(delivery, &held, why).await.unwrap();
+        }
+        pumped.message.ack().await.unwrap();
     }
-    receiver.wait_for(1, SOON).await.unwrap();
+    assert_eq!(hops, [0, 2, 4, 6, 8, 10]);
+    let broker = rig.broker();
     let quiet = || async {
-        broker.stream_messages(StreamName::Retries).await.unwrap() == 0
+        broker.stream_messages(StreamName::Lanes).await.unwrap() == 0
+            && broker.stream_messages(StreamName::Tokens).await.unwrap() == 0
             && broker
                 .stream_messages(StreamName::Deliveries)
                 .await
@@ -216,7 +225,8 @@ async fn held_five_times_within_the_dedupe_window_it_is_delivered_once() {
                 == 0
     };
     eventually(SOON, "nothing waits", quiet).await.unwrap();
-    assert_eq!(receiver.count(), 1);
+    assert!(released.try_recv().is_err(), "and nothing came twice");
+    stop.cancel();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -265,7 +275,7 @@ async fn an_endpoint_that_stays_down_is_disabled_and_its_events_are_kept() {
     );
     let waiting = || async {
         rig.broker()
-            .stream_messages(StreamName::Retries)
+            .stream_messages(StreamName::Lanes)
             .await
             .unwrap()
             == 3
@@ -276,6 +286,8 @@ async fn an_endpoint_that_stays_down_is_disabled_and_its_events_are_kept() {
     enabled.disabled = None;
     enabled.target_epoch += 1;
     rig.put(&enabled).await.unwrap();
+    let lanes = LaneStore::open(&rig.broker()).await.unwrap();
+    lanes.renew_token(&LaneId::live(&dead.id)).await.unwrap();
     let delivered = || async {
         receiver
             .requests_to("/dead")

@@ -154,10 +154,15 @@ impl<'a> Owner<'a> {
             return Ok(Step::Go);
         }
         self.head.fill(self.context, self.lane, 1).await?;
-        if self.head.len() == 0 {
-            return self.close().await;
+        match self.head.first().map(|item| &item.value) {
+            None => self.close().await,
+            // Whoever is over before the hold is not kept until its end.
+            Some(Parked::Delivery(first)) if let Some(endpoint) = endpoint => {
+                let end = first.ends_at(endpoint, posthorn_wiring::now());
+                Ok(self.rest(until.min(end)))
+            }
+            Some(_) => Ok(self.rest(until)),
         }
-        Ok(self.rest(until))
     }
 
     async fn probing(&mut self, until: UnixMillis) -> Result<Step, BrokerError> {
