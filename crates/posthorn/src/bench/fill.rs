@@ -62,6 +62,7 @@ fn delivery(args: &BenchArgs, receiver: &Receiver, round: u64, n: u64) -> Delive
         not_before: now,
         expires_at: UnixMillis(now.0.saturating_add(86_400_000)),
         held: Duration::ZERO,
+        pauses_known: None,
         replay: None,
         history: Vec::new(),
     }
