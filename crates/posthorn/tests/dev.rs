@@ -12,7 +12,7 @@ use std::future::Future;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
@@ -498,6 +498,43 @@ async fn endpoints_and_breakers_are_steered() {
     on("delete", &[]).await;
     let list = place.ok(&["endpoints", "list", "--tenant", "acme"]).await;
     assert!(list["items"].as_array().unwrap().is_empty());
+    dev.signal(Signal::SIGINT);
+    assert_eq!(dev.exit().await, Some(0), "{}", place.dev_errors());
+}
+
+#[tokio::test]
+async fn a_breaker_closed_by_hand_lets_the_backlog_go_at_once() {
+    let place = Place::new();
+    let mut dev = place.dev().await;
+    let (receiver, url) = place.listen("listen", &[]).await;
+    let id = place.endpoint(&url).await;
+    place.ok(&["breakers", "open", &id, "--for", "30m"]).await;
+    for _ in 0..5 {
+        place
+            .ok(&["send", "invoice.paid", "{}", "--tenant", "acme"])
+            .await;
+    }
+    eventually("five wait", || async {
+        let list = place.ok(&["breakers", "list"]).await;
+        (list["items"][0]["backlog"] == 5).then_some(())
+    })
+    .await;
+    let held = place.ok(&["lanes", "--reason", "breaker_open"]).await;
+    let (until, probe) = (
+        held["items"][0]["hold_until"].clone(),
+        place.ok(&["breakers", "show", &id]).await["next_probe_at"].clone(),
+    );
+    assert!(until.is_string() && until == probe, "{until} {probe}");
+
+    let closed = Instant::now();
+    place.ok(&["breakers", "close", &id]).await;
+    eventually("all five arrive", || {
+        let came = receiver.lines().len() - 1;
+        async move { (came == 5).then_some(()) }
+    })
+    .await;
+    // Without being woken the owner would look again after a minute.
+    assert!(closed.elapsed() < Duration::from_secs(10));
     dev.signal(Signal::SIGINT);
     assert_eq!(dev.exit().await, Some(0), "{}", place.dev_errors());
 }
