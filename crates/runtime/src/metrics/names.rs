@@ -57,6 +57,14 @@ contract! {
         "Time from the acceptance of an event to the 2xx of an endpoint.";
     RETRIES_WAITING = Gauge Count "posthorn_retries_waiting" [],
         "Deliveries that wait for the time of their next attempt.";
+    LANES_ACTIVE = Gauge Count "posthorn_lanes_active" ["reason"],
+        "Lanes that are active, by reason: endpoints whose deliveries do not flow freely.";
+    LANE_DEPTH = Gauge Count "posthorn_lane_depth" [],
+        "Deliveries that wait in lanes, all lanes together.";
+    LANE_RELEASES_TOTAL = Counter Count "posthorn_lane_releases_total" [],
+        "Deliveries let go from lanes; of an ordered one, every attempt.";
+    LANES_REPAIRED_TOTAL = Counter Count "posthorn_lanes_repaired_total" [],
+        "Lanes that were found without a token and given one, as after a kill between two steps.";
     BREAKERS_OPEN = Gauge Count "posthorn_breakers_open" [],
         "Endpoints whose circuit breaker is open or half open.";
     DEAD_LETTERS_TOTAL = Counter Count "posthorn_dead_letters_total" ["reason"],
@@ -70,7 +78,7 @@ contract! {
     KV_OPERATIONS_TOTAL = Counter Count "posthorn_kv_operations_total" ["bucket", "op"],
         "Operations on key-value buckets.";
     HOLDS_TOTAL = Counter Count "posthorn_holds_total" ["reason"],
-        "Deliveries held back instead of being sent, by reason; a hold spends no attempt.";
+        "Deliveries that a dispatcher put into a lane instead of sending them, by reason.";
     SKIPPED_TOTAL = Counter Count "posthorn_skipped_total" ["reason"],
         "Matches of an event and an endpoint that made no delivery, by reason.";
     RETRY_RELEASE_LATENESS_SECONDS = Histogram Seconds "posthorn_retry_release_lateness_seconds" [],
