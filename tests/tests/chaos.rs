@@ -10,6 +10,18 @@ mod drain;
 mod kills;
 #[path = "chaos/load.rs"]
 mod load;
+#[path = "chaos/order.rs"]
+mod order;
+#[path = "chaos/outage.rs"]
+mod outage;
+#[path = "chaos/owners.rs"]
+mod owners;
+#[path = "chaos/parking.rs"]
+mod parking;
+#[path = "chaos/restarts.rs"]
+mod restarts;
+#[path = "chaos/site.rs"]
+mod site;
 
 /// Each of these tests loads the machine; two at a time would measure each other.
 static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());

@@ -159,10 +159,6 @@ async fn room(
     endpoint: &Endpoint,
     let_go: bool,
 ) -> Result<Room, Occupied> {
-    let seat = context
-        .tenants
-        .enter(&delivery.tenant)
-        .ok_or(Occupied::Seats)?;
     let cap = match context.peers.share(endpoint.max_in_flight) {
         // More dispatchers than slots: only the owner of the lane can count them.
         0 if let_go => endpoint.max_in_flight,
@@ -171,6 +167,11 @@ async fn room(
     };
     let slot = context.slots.enter(&endpoint.id, cap).await;
     let slot = slot.map_err(|Full| Occupied::Slots)?;
+    let seat = context
+        .tenants
+        .enter(&delivery.tenant, slot.patience())
+        .await;
+    let seat = seat.ok_or(Occupied::Seats)?;
     Ok(Room { slot, _seat: seat })
 }
 

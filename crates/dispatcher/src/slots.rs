@@ -99,11 +99,11 @@ impl Endpoint {
             state.waiting -= u32::from(waits);
             return Entry::Entered;
         }
-        let patience = state.latency * 2;
+        let patience = state.patience();
         if waits {
             return Entry::Wait(patience);
         }
-        if state.waiting >= cap || patience > PATIENCE {
+        if state.waiting >= cap || patience.is_zero() {
             return Entry::Full;
         }
         state.waiting += 1;
@@ -135,7 +135,23 @@ impl Default for Endpoint {
     }
 }
 
+impl State {
+    /// How long it is worth while to wait for an answer of this endpoint.
+    fn patience(&self) -> Duration {
+        match self.latency * 2 {
+            short if short <= PATIENCE => short,
+            _ => Duration::ZERO,
+        }
+    }
+}
+
 impl Slot {
+    /// How long it is worth while to wait for anything else that the request needs.
+    pub fn patience(&self) -> Duration {
+        let state = self.endpoint.state.lock().expect("no holder panics");
+        state.patience()
+    }
+
     /// Remembers how long the endpoint took: an exponential average, in
     /// which the last answer counts for an eighth (as in RFC 6298 for round trips).
     pub fn learn(&self, latency: Duration) {

@@ -6,6 +6,8 @@ use posthorn_delivery::Tenant;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// A tenant that nothing was sent for is forgotten after this.
 const IDLE: Duration = Duration::from_secs(600);
@@ -21,19 +23,25 @@ pub(crate) fn default_cap(concurrency: u32) -> u32 {
 
 /// The requests of all tenants.
 pub(crate) struct TenantTable {
-    in_flight: Cache<Tenant, Arc<AtomicU32>>,
+    tenants: Cache<Tenant, Arc<Seats>>,
     cap: u32,
+}
+
+#[derive(Default)]
+struct Seats {
+    taken: AtomicU32,
+    freed: Notify,
 }
 
 /// One request of a tenant; free again when dropped.
 pub(crate) struct Seat {
-    in_flight: Arc<AtomicU32>,
+    seats: Arc<Seats>,
 }
 
 impl TenantTable {
     pub fn new(cap: u32) -> TenantTable {
         TenantTable {
-            in_flight: Cache::builder()
+            tenants: Cache::builder()
                 .max_capacity(MAX_TENANTS)
                 .time_to_idle(IDLE)
                 .build(),
@@ -41,20 +49,40 @@ impl TenantTable {
         }
     }
 
-    /// A seat, or `None` when the tenant has all that it may have.
-    pub fn enter(&self, tenant: &Tenant) -> Option<Seat> {
-        let in_flight = self.in_flight.get_with_by_ref(tenant, Arc::default);
-        let taken = in_flight.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| {
-            (n < self.cap).then_some(n + 1)
-        });
-        // Not `then_some`: a seat that is made gives itself back.
-        taken.is_ok().then(|| Seat { in_flight })
+    /// A seat, or `None` when the tenant has all that it may have and none comes free within
+    /// `patience`.
+    pub async fn enter(&self, tenant: &Tenant, patience: Duration) -> Option<Seat> {
+        let seats = self.tenants.get_with_by_ref(tenant, Arc::default);
+        let deadline = Instant::now() + patience;
+        loop {
+            let freed = seats.freed.notified();
+            tokio::pin!(freed);
+            freed.as_mut().enable();
+            if seats.take(self.cap) {
+                return Some(Seat {
+                    seats: seats.clone(),
+                });
+            }
+            if tokio::time::timeout_at(deadline, freed).await.is_err() {
+                return None;
+            }
+        }
+    }
+}
+
+impl Seats {
+    fn take(&self, cap: u32) -> bool {
+        let more = |taken| (taken < cap).then_some(taken + 1);
+        self.taken
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, more)
+            .is_ok()
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.in_flight.fetch_sub(1, Ordering::SeqCst);
+        self.seats.taken.fetch_sub(1, Ordering::SeqCst);
+        self.seats.freed.notify_one();
     }
 }
 
@@ -62,22 +90,40 @@ impl Drop for Seat {
 mod tests {
     use super::*;
 
-    #[test]
-    fn fan_06_one_tenant_has_its_share_and_leaves_the_rest_to_others() {
+    const AT_ONCE: Duration = Duration::ZERO;
+
+    #[tokio::test(start_paused = true)]
+    async fn fan_06_one_tenant_has_its_share_and_leaves_the_rest_to_others() {
         let table = TenantTable::new(2);
         let (a, b) = (Tenant::parse("a").unwrap(), Tenant::parse("b").unwrap());
-        let first = table.enter(&a).unwrap();
-        let second = table.enter(&a);
+        let first = table.enter(&a, AT_ONCE).await.unwrap();
+        let second = table.enter(&a, AT_ONCE).await;
         assert!(second.is_some());
         for _ in 0..3 {
             assert!(
-                table.enter(&a).is_none(),
+                table.enter(&a, AT_ONCE).await.is_none(),
                 "who is turned away leaves nothing"
             );
         }
-        assert!(table.enter(&b).is_some());
+        assert!(table.enter(&b, AT_ONCE).await.is_some());
         drop(first);
-        assert!(table.enter(&a).is_some());
+        assert!(table.enter(&a, AT_ONCE).await.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_seat_that_comes_free_soon_is_waited_for() {
+        let table = Arc::new(TenantTable::new(1));
+        let tenant = Tenant::parse("a").unwrap();
+        let first = table.enter(&tenant, AT_ONCE).await.unwrap();
+        let waiter = {
+            let (table, tenant) = (table.clone(), tenant.clone());
+            tokio::spawn(
+                async move { table.enter(&tenant, Duration::from_secs(1)).await.is_some() },
+            )
+        };
+        tokio::task::yield_now().await;
+        drop(first);
+        assert!(waiter.await.unwrap());
     }
 
     #[test]

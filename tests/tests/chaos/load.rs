@@ -176,7 +176,8 @@ fn answer(request: &Received) -> Reply {
     }
 }
 
-async fn publish(api: &Api, number: u64) -> Result<String> {
+/// Publishes one under its key until it is accepted; returns its id.
+pub async fn publish(api: &Api, number: u64) -> Result<String> {
     let key = format!("load-{number}");
     let body = format!("{{\"n\":{number}}}");
     let deadline = tokio::time::Instant::now() + PERSISTENCE;

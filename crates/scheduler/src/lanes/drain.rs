@@ -70,7 +70,8 @@ impl Owner<'_> {
             let room = self.flight.room(1, now).min(self.paced(now));
             return self.ordered_step(endpoint, room).await;
         }
-        self.head.fill(self.context, self.lane, cap.max(16)).await?;
+        let ahead = cap.saturating_mul(4).max(64);
+        self.head.fill(self.context, self.lane, ahead).await?;
         if self.head.len() == 0 {
             return self.empty(cap).await;
         }

@@ -1,0 +1,113 @@
+//! The owner of a lane dies while it lets go, and whoever comes next lets go nothing twice.
+
+use crate::ONE_AT_A_TIME;
+use crate::site::{Lane, Site, at_random};
+use posthorn_tests::receiver::Reply;
+use posthorn_tests::wait::eventually_some;
+use posthorn_tests::{Cluster, DEADLINE, Role};
+use rand::RngExt;
+use serde_json::json;
+use std::time::Duration;
+
+const KILLS: usize = 20;
+const LANES: usize = 4;
+const EACH: usize = 3_000;
+const CAP: usize = 6;
+
+/// Lanes that are full and whose receivers are slow enough that they drain for long.
+async fn filled(lanes: usize, each: usize) -> Site {
+    let builder = Cluster::builder()
+        .copies(Role::Scheduler, 2)
+        .copies(Role::Dispatcher, 3);
+    let mut site = Site::start(builder).await;
+    for n in 0..lanes {
+        let path = format!("/lane/{n}");
+        let slow = Reply::ok().delay(Duration::from_millis(40));
+        site.receiver.answer(&path, slow);
+        let more = json!({"max_in_flight": CAP, "enabled": false});
+        site.endpoint(&path, &more).await;
+    }
+    site.publish(0..each).await;
+    site.fills_to(u64::try_from(lanes * each).unwrap()).await;
+    site
+}
+
+/// A scheduler that has let go something since it was started, chosen at random. It owns a
+/// lane still, because a lane that drains is not given back.
+async fn an_owner(cluster: &mut Cluster) -> usize {
+    let copies = cluster.count(Role::Scheduler);
+    let ports: Vec<u16> = (0..copies)
+        .map(|copy| {
+            let service = cluster.service(Role::Scheduler, copy).unwrap();
+            service.ops_port().unwrap()
+        })
+        .collect();
+    let found = eventually_some(DEADLINE, "a scheduler owns a lane", || async {
+        let first = rand::rng().random_range(0..copies);
+        for copy in (first..copies).chain(0..first) {
+            if releases(ports[copy]).await > 0.0 {
+                return Some(copy);
+            }
+        }
+        None
+    });
+    found.await.unwrap()
+}
+
+/// How much the process behind this port has let go.
+async fn releases(port: u16) -> f64 {
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let url = format!("http://127.0.0.1:{port}/metrics");
+    let Ok(answer) = client.get(url).timeout(Duration::from_secs(2)).send().await else {
+        return 0.0;
+    };
+    let text = answer.text().await.unwrap_or_default();
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("posthorn_lane_releases_total"));
+    line.and_then(|line| line.rsplit(' ').next()?.parse().ok())
+        .unwrap_or_default()
+}
+
+async fn takings(site: &Site, lanes: &[Lane]) -> u64 {
+    let mut all = 0;
+    for lane in lanes {
+        all += site.takings(lane).await;
+    }
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ops_06_a_lane_whose_owner_is_killed_again_and_again_is_drained_by_one_at_a_time() {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let mut site = filled(LANES, EACH).await;
+    let lanes = site.lanes();
+    let before = takings(&site, &lanes).await;
+    site.call_each("resume").await;
+    for _ in 0..KILLS {
+        let owner = an_owner(&mut site.cluster).await;
+        at_random(0..700).await;
+        let service = site.cluster.service(Role::Scheduler, owner).unwrap();
+        service.kill().unwrap();
+        site.cluster.restart(Role::Scheduler, owner).await.unwrap();
+    }
+    let left = site.waiting().await;
+    let owners = takings(&site, &lanes).await - before;
+    for lane in &lanes {
+        site.receiver.answer(&lane.path, Reply::ok());
+    }
+    let verdict = site.verdict(Duration::from_secs(90)).await;
+    let most = |lane: &Lane| site.receiver.most_at_once(&lane.path);
+    let most: Vec<usize> = lanes.iter().map(most).collect();
+    println!(
+        "{KILLS} owners killed with {left} of {} still to go, {owners} takings of lanes: {} delivered, {} more than once, at most {most:?} in flight",
+        verdict.accepted,
+        verdict.delivered,
+        verdict.duplicates.len()
+    );
+    assert!(left > 0, "the lanes were empty before the last kill");
+    assert!(most.iter().all(|most| *most <= CAP), "{most:?} over {CAP}");
+    verdict.exactly_once().unwrap();
+    site.all_closed(Duration::from_secs(45)).await;
+    site.fresh_event_passes().await;
+}
