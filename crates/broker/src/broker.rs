@@ -7,10 +7,10 @@ use crate::drift::Drift;
 use crate::error::BrokerError;
 use crate::kv::Bucket;
 use crate::link::{Intake, Link};
-use crate::log::LogReader;
+use crate::log::{LogReader, Start};
 use crate::names::{BucketName, Names, StreamName};
 use crate::pump::{ConsumerName, Pump};
-use crate::room::{NEAR, NEAR_WHEN_FULL};
+use crate::room::{NEAR, NEAR_WHEN_FULL, Waiting};
 use crate::topology::Topology;
 use async_nats::Client;
 use async_nats::jetstream::Context;
@@ -255,6 +255,22 @@ impl Broker {
         let millis = state.first_timestamp.unix_timestamp_nanos() / 1_000_000;
         let at = UnixMillis(i64::try_from(millis).unwrap_or(0));
         Ok((state.messages > 0).then_some(at))
+    }
+
+    /// Since when the oldest retry has been due that is seen at the head of the durable; none
+    /// of them is due in the common case. A look at the first few is enough: what is not let
+    /// go stays at the head, and all others leave it within minutes.
+    ///
+    /// # Errors
+    /// When the broker does not answer in time.
+    pub async fn oldest_retry_due(&self) -> Result<Option<UnixMillis>, BrokerError> {
+        const FIRST: (usize, usize) = (32, 256 * 1024);
+        let waiting = self.log::<Waiting>(StreamName::Retries).await?;
+        let subject = self.names().retry_near();
+        let page = waiting
+            .read_within(&subject, Start::Sequence(1), FIRST.0, Some(FIRST.1))
+            .await?;
+        Ok(page.items.iter().map(|item| item.value.not_before()).min())
     }
 
     /// The hours of the calendar that hold anything, with how much.

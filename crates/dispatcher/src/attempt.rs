@@ -131,7 +131,7 @@ async fn gate(context: &Context, delivery: &mut Delivery) -> Result<Gate, Broker
     // Looked at before a slot is taken, so that what is held costs no slot.
     match admission(context, delivery, &endpoint.value) {
         Admission::Allow { .. } | Admission::Claim(_) => {}
-        refused => return Ok(refusal(refused, delivery, endpoint)),
+        refused => return Ok(refusal(&refused, delivery, endpoint)),
     }
     match room(context, delivery, &endpoint.value, let_go).await {
         Ok(room) => admit_with_room(context, delivery, endpoint, room).await,
@@ -200,7 +200,7 @@ async fn admit_with_room(
                     probe: true,
                 }
             }
-            refused => return Ok(refusal(refused, delivery, endpoint)),
+            refused => return Ok(refusal(&refused, delivery, endpoint)),
         };
         return Ok(Gate::Send {
             endpoint,
@@ -212,8 +212,8 @@ async fn admit_with_room(
 
 /// What becomes of a delivery that is not admitted. One that is sent in order stays where it
 /// is: it must not be appended behind what comes after it.
-fn refusal(admission: Admission, delivery: &Delivery, endpoint: Arc<Versioned<Endpoint>>) -> Gate {
-    let Admission::Hold { until, reason } = admission else {
+fn refusal(admission: &Admission, delivery: &Delivery, endpoint: Arc<Versioned<Endpoint>>) -> Gate {
+    let &Admission::Hold { until, reason } = admission else {
         return Gate::Never(Failure::Expired);
     };
     if delivery.release.in_order {

@@ -52,6 +52,9 @@ async fn look(context: &Context) -> Result<(), BrokerError> {
             oldest = oldest.max(now.since(at));
         }
     }
+    if let Some(due) = broker.oldest_retry_due().await? {
+        oldest = oldest.max(now.since(due));
+    }
     gauge!("posthorn_oldest_due_seconds").set(oldest.as_secs_f64());
     let (pending, handed_out) = broker.near_backlog().await?;
     adapt(context, pending + handed_out);
