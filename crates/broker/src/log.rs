@@ -46,6 +46,8 @@ pub struct LogReader<T> {
 /// The longest wait between two messages of one answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Messages asked for in one request.
+/// What a server answers when the message to be deleted is not there.
+const GONE: [u64; 2] = [10_043, 10_057];
 const MAX_BATCH: usize = 1_000;
 
 impl<T: Wire> LogReader<T> {
@@ -201,7 +203,11 @@ impl<T: Wire> LogReader<T> {
     pub async fn delete(&self, sequence: u64) -> Result<(), BrokerError> {
         match self.handle.delete_message(sequence).await {
             Ok(_) => Ok(()),
-            Err(error) if crate::error::code_of(&error) == Some(10_057) => Ok(()),
+            Err(error)
+                if crate::error::code_of(&error).is_some_and(|code| GONE.contains(&code)) =>
+            {
+                Ok(())
+            }
             Err(error) => Err(BrokerError::refused(error)),
         }
     }

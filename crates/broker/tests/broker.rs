@@ -3,8 +3,8 @@
 
 use posthorn_broker::codec::IdempotencyMark;
 use posthorn_broker::{
-    Broker, BrokerError, BucketName, ConnectSettings, Patience, StreamName, Topology, Waiting,
-    Watched,
+    Broker, BrokerError, BucketName, ConnectSettings, LaneStore, Patience, StreamName, Topology,
+    Waiting, Watched,
 };
 use posthorn_delivery::attempt::AttemptResult;
 use posthorn_delivery::delivery::ReleaseMark;
@@ -105,6 +105,7 @@ fn attempt(of: &Delivery) -> Attempt {
         breaker_signal: BreakerSignal::Success,
         hold_until: None,
         disable_endpoint: false,
+        in_order: false,
     }
 }
 
@@ -588,4 +589,116 @@ async fn js_17_behind_one_unreadable_event_the_next_are_found_before_they_are_ha
     .await;
     stop.cancel();
     running.await.unwrap();
+}
+
+async fn lane_store(rig: &Rig) -> (LaneStore, LaneId) {
+    let store = LaneStore::open(&rig.broker).await.unwrap();
+    (store, LaneId::live(&EndpointId::from_bits(2)))
+}
+
+#[tokio::test]
+async fn a_lane_has_one_token_that_can_be_replaced_and_the_old_one_then_touches_nothing() {
+    let rig = rig().await;
+    let (store, lane) = lane_store(&rig).await;
+    for _ in 0..3 {
+        store.put_token(&lane).await.unwrap();
+    }
+    assert_eq!(store.tokens().await.unwrap(), std::slice::from_ref(&lane));
+    let stop = CancellationToken::new();
+    let (sender, mut taken) = mpsc::channel(16);
+    let permits = Arc::new(Semaphore::new(16));
+    let pump = rig.broker.pump_tokens(permits, 16, stop.clone());
+    let pump = tokio::spawn(pump.run(move |pumped| drop(sender.try_send(pumped))));
+    let old = next(&mut taken).await;
+    assert_eq!(
+        rig.broker.names().parse_lane(old.message.subject()),
+        Some(lane.clone())
+    );
+    store.put_token(&lane).await.unwrap();
+    assert!(
+        taken.try_recv().is_err(),
+        "a second is refused while the first is in hand"
+    );
+    store.renew_token(&lane).await.unwrap();
+    let new = next(&mut taken).await;
+    assert_ne!(new.message.sequence(), old.message.sequence());
+    // Answered like good ones, both; the new token stays as it is.
+    old.message.nak(None).await;
+    let _ = old.message.ack().await;
+    assert_eq!(store.tokens().await.unwrap(), std::slice::from_ref(&lane));
+    new.message.ack().await.unwrap();
+    assert_eq!(store.tokens().await.unwrap(), []);
+    store.put_token(&lane).await.unwrap();
+    assert_eq!(next(&mut taken).await.message.delivered(), 1);
+    stop.cancel();
+    pump.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lane_is_read_and_removed_in_order_and_its_neighbours_are_left_alone() {
+    let rig = rig().await;
+    let (store, lane) = lane_store(&rig).await;
+    let replay = LaneId::replay(&lane.endpoint);
+    for n in 0..10 {
+        let to = if n % 2 == 0 { &lane } else { &replay };
+        store
+            .append(to, &delivery(n), Patience::CALLER)
+            .await
+            .unwrap();
+        let again = store
+            .append(to, &delivery(n), Patience::CALLER)
+            .await
+            .unwrap();
+        assert!(again.duplicate);
+    }
+    store.remove_up_to(&lane, 0).await.unwrap();
+    assert_eq!(store.depth(&lane).await.unwrap(), 5);
+    let page = store.read(&lane, 1, 3).await.unwrap();
+    let positions: Vec<u64> = page.items.iter().map(|item| item.sequence).collect();
+    assert_eq!((positions, page.pending), (vec![1, 3, 5], 2));
+    store.remove_up_to(&lane, 5).await.unwrap();
+    assert_eq!(store.read(&lane, 1, 9).await.unwrap().items[0].sequence, 7);
+    store.remove(7).await.unwrap();
+    store.remove(7).await.unwrap();
+    let mut lanes = store.lanes().await.unwrap();
+    lanes.sort();
+    assert_eq!(lanes, [(lane, 1), (replay, 5)]);
+}
+
+#[tokio::test]
+async fn a_read_of_large_deliveries_is_bounded_and_one_that_is_larger_comes_alone() {
+    let rig = rig().await;
+    let (store, lane) = lane_store(&rig).await;
+    for n in 0..6 {
+        let mut large = delivery(n);
+        large.payload = vec![b'x'; 900 * 1024].into();
+        store.append(&lane, &large, Patience::CALLER).await.unwrap();
+    }
+    let (mut from, mut reads, mut got) = (1, 0, 0);
+    while got < 6 {
+        let page = store.read(&lane, from, 256).await.unwrap();
+        assert!((1..=3).contains(&page.items.len()), "{}", page.items.len());
+        from = page.items.last().unwrap().sequence + 1;
+        (reads, got) = (reads + 1, got + page.items.len());
+    }
+    assert!(reads >= 2);
+}
+
+#[tokio::test]
+async fn what_was_fanned_out_what_is_on_its_way_and_what_was_answered_are_known() {
+    let rig = rig().await;
+    let (store, lane) = lane_store(&rig).await;
+    assert_eq!(store.fanned_out().await.unwrap(), 0);
+    let of = delivery(7);
+    let mut answers = store.answers(&of.tenant, &lane.endpoint).await.unwrap();
+    rig.broker.publish_delivery(&of).await.unwrap();
+    assert_eq!(store.on_their_way(&lane.endpoint).await.unwrap(), 1);
+    let since = posthorn_delivery::UnixMillis(0);
+    assert_eq!(store.records(&of, since).await.unwrap(), []);
+    let stored = rig.broker.publish_attempt(&attempt(&of)).await.unwrap();
+    assert_eq!(answers.next().await, Some(attempt(&of)));
+    let records = store.records(&of, since).await.unwrap();
+    assert_eq!(records, [(stored.sequence, attempt(&of))]);
+    let later = posthorn_delivery::UnixMillis(4_000_000_000_000);
+    assert_eq!(store.records(&of, later).await.unwrap(), []);
 }
