@@ -10,5 +10,7 @@ mod holds;
 mod limits;
 #[path = "lanes/ordered.rs"]
 mod ordered;
+#[path = "lanes/replays.rs"]
+mod replays;
 #[path = "lanes/support.rs"]
 mod support;

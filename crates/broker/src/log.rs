@@ -45,9 +45,9 @@ pub struct LogReader<T> {
 
 /// The longest wait between two messages of one answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Messages asked for in one request.
 /// What a server answers when the message to be deleted is not there.
 const GONE: [u64; 2] = [10_043, 10_057];
+/// Messages asked for in one request.
 const MAX_BATCH: usize = 1_000;
 
 impl<T: Wire> LogReader<T> {

@@ -167,10 +167,7 @@ async fn room(
     };
     let slot = context.slots.enter(&endpoint.id, cap).await;
     let slot = slot.map_err(|Full| Occupied::Slots)?;
-    let seat = context
-        .tenants
-        .enter(&delivery.tenant, slot.patience())
-        .await;
+    let seat = context.tenants.enter(&delivery.tenant).await;
     let seat = seat.ok_or(Occupied::Seats)?;
     Ok(Room { slot, _seat: seat })
 }

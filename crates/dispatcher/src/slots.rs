@@ -146,12 +146,6 @@ impl State {
 }
 
 impl Slot {
-    /// How long it is worth while to wait for anything else that the request needs.
-    pub fn patience(&self) -> Duration {
-        let state = self.endpoint.state.lock().expect("no holder panics");
-        state.patience()
-    }
-
     /// Remembers how long the endpoint took: an exponential average, in
     /// which the last answer counts for an eighth (as in RFC 6298 for round trips).
     pub fn learn(&self, latency: Duration) {

@@ -3,8 +3,7 @@
 
 use moka::sync::Cache;
 use posthorn_delivery::Tenant;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -29,14 +28,23 @@ pub(crate) struct TenantTable {
 
 #[derive(Default)]
 struct Seats {
-    taken: AtomicU32,
+    state: Mutex<State>,
     freed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    taken: u32,
+    last_freed: Option<Instant>,
 }
 
 /// One request of a tenant; free again when dropped.
 pub(crate) struct Seat {
     seats: Arc<Seats>,
 }
+
+/// A seat came free so lately: another one will, and is worth the wait of so long.
+const TURNOVER: Duration = Duration::from_millis(50);
 
 impl TenantTable {
     pub fn new(cap: u32) -> TenantTable {
@@ -49,19 +57,24 @@ impl TenantTable {
         }
     }
 
-    /// A seat, or `None` when the tenant has all that it may have and none comes free within
-    /// `patience`.
-    pub async fn enter(&self, tenant: &Tenant, patience: Duration) -> Option<Seat> {
+    /// A seat, or `None` when the tenant has all that it may have. Where its requests come and
+    /// go fast one is waited for; where they hang nobody waits, because who waits takes up what
+    /// others need.
+    pub async fn enter(&self, tenant: &Tenant) -> Option<Seat> {
         let seats = self.tenants.get_with_by_ref(tenant, Arc::default);
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + TURNOVER;
         loop {
             let freed = seats.freed.notified();
             tokio::pin!(freed);
             freed.as_mut().enable();
-            if seats.take(self.cap) {
-                return Some(Seat {
-                    seats: seats.clone(),
-                });
+            match seats.take(self.cap) {
+                Entry::Taken => {
+                    return Some(Seat {
+                        seats: seats.clone(),
+                    });
+                }
+                Entry::Hangs => return None,
+                Entry::Turns => {}
             }
             if tokio::time::timeout_at(deadline, freed).await.is_err() {
                 return None;
@@ -70,18 +83,30 @@ impl TenantTable {
     }
 }
 
+enum Entry {
+    Taken,
+    Turns,
+    Hangs,
+}
+
 impl Seats {
-    fn take(&self, cap: u32) -> bool {
-        let more = |taken| (taken < cap).then_some(taken + 1);
-        self.taken
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, more)
-            .is_ok()
+    fn take(&self, cap: u32) -> Entry {
+        let mut state = self.state.lock().expect("no holder panics");
+        if state.taken < cap {
+            state.taken += 1;
+            return Entry::Taken;
+        }
+        let turns = state.last_freed.is_some_and(|at| at.elapsed() <= TURNOVER);
+        if turns { Entry::Turns } else { Entry::Hangs }
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.seats.taken.fetch_sub(1, Ordering::SeqCst);
+        let mut state = self.seats.state.lock().expect("no holder panics");
+        state.taken -= 1;
+        state.last_freed = Some(Instant::now());
+        drop(state);
         self.seats.freed.notify_one();
     }
 }
@@ -90,40 +115,44 @@ impl Drop for Seat {
 mod tests {
     use super::*;
 
-    const AT_ONCE: Duration = Duration::ZERO;
-
     #[tokio::test(start_paused = true)]
     async fn fan_06_one_tenant_has_its_share_and_leaves_the_rest_to_others() {
         let table = TenantTable::new(2);
         let (a, b) = (Tenant::parse("a").unwrap(), Tenant::parse("b").unwrap());
-        let first = table.enter(&a, AT_ONCE).await.unwrap();
-        let second = table.enter(&a, AT_ONCE).await;
+        let first = table.enter(&a).await.unwrap();
+        let second = table.enter(&a).await;
         assert!(second.is_some());
         for _ in 0..3 {
             assert!(
-                table.enter(&a, AT_ONCE).await.is_none(),
+                table.enter(&a).await.is_none(),
                 "who is turned away leaves nothing"
             );
         }
-        assert!(table.enter(&b, AT_ONCE).await.is_some());
+        assert!(table.enter(&b).await.is_some());
         drop(first);
-        assert!(table.enter(&a, AT_ONCE).await.is_some());
+        assert!(table.enter(&a).await.is_some());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_seat_that_comes_free_soon_is_waited_for() {
-        let table = Arc::new(TenantTable::new(1));
+    async fn a_seat_is_waited_for_where_seats_come_free_and_not_where_they_hang() {
+        let table = Arc::new(TenantTable::new(2));
         let tenant = Tenant::parse("a").unwrap();
-        let first = table.enter(&tenant, AT_ONCE).await.unwrap();
+        let long = table.enter(&tenant).await.unwrap();
+        drop(table.enter(&tenant).await);
+        let other = table.enter(&tenant).await.unwrap();
         let waiter = {
             let (table, tenant) = (table.clone(), tenant.clone());
-            tokio::spawn(
-                async move { table.enter(&tenant, Duration::from_secs(1)).await.is_some() },
-            )
+            tokio::spawn(async move { table.enter(&tenant).await.is_some() })
         };
         tokio::task::yield_now().await;
-        drop(first);
+        drop(other);
         assert!(waiter.await.unwrap());
+        let again = table.enter(&tenant).await;
+        tokio::time::advance(TURNOVER * 2).await;
+        let asked = Instant::now();
+        assert!(table.enter(&tenant).await.is_none());
+        assert_eq!(asked.elapsed(), Duration::ZERO);
+        drop((long, again));
     }
 
     #[test]

@@ -154,7 +154,8 @@ impl Lanes {
         let stored = self.store.append(&lane, &parked, Patience::WORKER).await?;
         appender.put_token(&self.store, &lane).await?;
         Ok(Place::Parked {
-            duplicate: stored.duplicate,
+            // After a lost PubAck it may be its own.
+            duplicate: stored.duplicate && !stored.ambiguous,
         })
     }
 

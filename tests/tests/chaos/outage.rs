@@ -7,9 +7,9 @@ use posthorn_tests::{Cluster, Role};
 use serde_json::json;
 use std::time::Duration;
 
-const EVENTS: usize = 2_500;
+const EVENTS: usize = 2_000;
 const CAP: usize = 8;
-const PER_SECOND: usize = 100;
+const PER_SECOND: usize = 150;
 /// A scheduler that was late for a slot may use it up to 100 ms later.
 const LATE: usize = PER_SECOND / 10;
 const SECOND: Duration = Duration::from_secs(1);

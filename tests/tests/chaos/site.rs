@@ -188,7 +188,11 @@ impl Site {
         };
         let waited = eventually(limit, "every lane is closed", closed).await;
         if let Err(error) = waited {
-            panic!("{error}: {}\n{}", self.whereabouts().await, self.last_words());
+            panic!(
+                "{error}: {}\n{}",
+                self.whereabouts().await,
+                self.last_words()
+            );
         }
     }
 
@@ -219,7 +223,12 @@ impl Site {
 /// SIGKILL for a copy of a role at random, which is started again at once.
 pub async fn kill_any(cluster: &mut Cluster, role: Role) {
     let copy = rand::rng().random_range(0..cluster.count(role));
-    cluster.service(role, copy).unwrap().restart().await.unwrap();
+    cluster
+        .service(role, copy)
+        .unwrap()
+        .restart()
+        .await
+        .unwrap();
 }
 
 /// A moment at random between two faults: the only thing that these tests leave to the clock.

@@ -112,3 +112,41 @@ async fn what_exceeds_the_backlog_is_dead_lettered_and_the_rest_arrives() {
     all_closed(&rig).await;
     assert_eq!(receiver.count(), 10);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fan_06_a_tenant_that_hangs_leaves_a_dispatcher_to_others() {
+    let mut rig = posthorn_tests::rig::Rig::start().await.unwrap();
+    rig.scheduler(posthorn_scheduler::Settings::default())
+        .await
+        .unwrap();
+    rig.dispatcher(posthorn_dispatcher::Settings {
+        dispatch_concurrency: 8,
+        tenant_concurrency: Some(6),
+        ..posthorn_dispatcher::Settings::default()
+    })
+    .await
+    .unwrap();
+    let receiver = Receiver::start().await.unwrap();
+    receiver.answer("/hang", Reply::ok().delay(Duration::from_secs(3)));
+    // More endpoints than seats, none of them over its own cap.
+    for _ in 0..12 {
+        let mut hanging = endpoint("slow", &receiver.url("/hang"));
+        hanging.max_in_flight = 4;
+        rig.put(&hanging).await.unwrap();
+    }
+    let healthy = endpoint("fast", &receiver.url("/ok"));
+    rig.put(&healthy).await.unwrap();
+    rig.publish("slow", "a", 20).await.unwrap();
+    receiver.wait_for_path("/hang", 6, SOON).await.unwrap();
+    let asked = std::time::Instant::now();
+    for n in 1..=50 {
+        rig.publish("fast", "a", 1).await.unwrap();
+        receiver.wait_for_path("/ok", n, SOON).await.unwrap();
+    }
+    assert!(
+        asked.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        asked.elapsed()
+    );
+    assert!(receiver.most_at_once("/hang") <= 6);
+}

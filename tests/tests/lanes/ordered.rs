@@ -98,3 +98,30 @@ async fn a_retry_that_was_under_way_is_not_lost_when_the_order_is_given_up() {
     all.sort_unstable();
     assert_eq!(all, (0..20).collect::<Vec<_>>());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_that_is_under_way_is_not_lost_when_the_order_is_given_up() {
+    let rig = line(2, 2).await;
+    let receiver = Receiver::start().await.unwrap();
+    receiver.script(
+        "/fifo",
+        [Reply::status(500).delay(Duration::from_millis(1_500))],
+    );
+    let mut fifo = endpoint("acme", &receiver.url("/fifo"));
+    fifo.ordering = Ordering::Fifo;
+    rig.put(&fifo).await.unwrap();
+    rig.publish("acme", "a", 10).await.unwrap();
+    receiver.wait_for(1, SOON).await.unwrap();
+    fifo.ordering = Ordering::None;
+    rig.put(&fifo).await.unwrap();
+    wake(&rig, &fifo).await;
+    eventually(SOON, "all are delivered", || async {
+        delivered(&receiver).len() >= 10
+    })
+    .await
+    .unwrap();
+    all_closed(&rig).await;
+    let mut all = delivered(&receiver);
+    all.sort_unstable();
+    assert_eq!(all, (0..10).collect::<Vec<_>>());
+}

@@ -10,9 +10,12 @@ use posthorn_broker::{BrokerError, Logged};
 use posthorn_delivery::delivery::ReleaseMark;
 use posthorn_delivery::lane::{Head as Ordering, fold};
 use posthorn_delivery::{Delivery, Endpoint, LaneId, Reason, UnixMillis};
+use std::time::Duration;
 
 /// Published at the same time.
 const PIPELINE: usize = 128;
+/// Between two looks for the record of what is on its way.
+const ON_ITS_WAY: Duration = Duration::from_millis(50);
 /// What is over is let go so many at once.
 const OVER: usize = 256;
 
@@ -98,7 +101,8 @@ impl Owner<'_> {
     }
 
     /// It had been let go before, by an owner that died or by one that kept an order. The
-    /// latter left its retries to its successor.
+    /// latter left a retry to whoever has the lane, which shows in the record alone. So the
+    /// lane keeps the delivery until there is a record, or it is not on its way any more.
     async fn publish_successor(
         &self,
         parked: Delivery,
@@ -107,12 +111,24 @@ impl Owner<'_> {
         endpoint: Option<&Endpoint>,
     ) -> Result<(), BrokerError> {
         let store = self.context.lanes.store();
-        let records = store.records(&parked, since).await?;
-        let in_order = records
+        let records = loop {
+            let gone = store.on_their_way(&self.lane.endpoint).await? == 0;
+            let records = store.records(&parked, since).await?;
+            let known = records.iter().any(|(_, record)| record.hop == released.hop);
+            if known || gone {
+                break records;
+            }
+            if self.context.stop.is_cancelled() {
+                // Whoever comes next finds it where it is.
+                return Err(BrokerError::TimedOut);
+            }
+            tokio::time::sleep(ON_ITS_WAY).await;
+        };
+        let left = records
             .iter()
             .any(|(_, record)| record.in_order && record.hop == released.hop);
         match fold(parked, &records) {
-            Ordering::Next(next) if in_order && next.hop != released.hop => {
+            Ordering::Next(next) if left && next.hop != released.hop => {
                 let next = self.marked(*next, endpoint, false);
                 self.context.broker.publish_delivery(&next).await.map(drop)
             }
