@@ -5,7 +5,7 @@ use posthorn_broker::codec::Parked;
 use posthorn_broker::{BucketName, LaneStore, Logged, Patience};
 use posthorn_delivery::delivery::ReplayMark;
 use posthorn_delivery::{
-    DisabledReason, Endpoint, LaneId, LaneReason, LaneState, Reason, UnixMillis,
+    DisabledReason, Endpoint, LaneId, LaneReason, LaneState, RateLimit, Reason, UnixMillis,
 };
 use posthorn_tests::receiver::Receiver;
 use posthorn_tests::rig::{Rig, delivery, endpoint};
@@ -112,4 +112,26 @@ async fn a_replay_waits_for_a_live_lane_and_goes_on_when_it_is_closed() {
     assert_eq!(order[..5], [true; 5], "live traffic goes first: {order:?}");
     crate::support::all_closed(&rig).await;
     assert_eq!(receiver.count(), 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rate_limit_counts_live_traffic_and_a_replay_together() {
+    let rig = line(1, 2).await;
+    let receiver = Receiver::start().await.unwrap();
+    let mut target = endpoint("acme", &receiver.url("/hook"));
+    target.rate_limit = RateLimit::per_second(50.0).ok();
+    rig.put(&target).await.unwrap();
+    replay(&rig, &target, 200, 0).await;
+    receiver.wait_for(1, SOON).await.unwrap();
+    for _ in 0..100 {
+        rig.publish("acme", "live", 1).await.unwrap();
+        let before = receiver.count();
+        receiver.wait_for(before + 1, SOON).await.unwrap();
+    }
+    let got = receiver.wait_for(300, SOON).await.unwrap();
+    let took = got[299].at() - got[0].at();
+    assert!(
+        took.as_millis() >= 5_400,
+        "300 at 50 a second took {took:?}"
+    );
 }

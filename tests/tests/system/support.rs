@@ -107,8 +107,14 @@ impl Town {
 
     /// Waits until the streams that hold work are empty: nothing is under way or waiting.
     pub async fn settled(&self) {
-        self.streams_empty(&["POSTHORN_EVENTS", "POSTHORN_DELIVERIES", "POSTHORN_RETRIES"])
-            .await;
+        self.streams_empty(&[
+            "POSTHORN_EVENTS",
+            "POSTHORN_DELIVERIES",
+            "POSTHORN_RETRIES",
+            "POSTHORN_LANES",
+            "POSTHORN_TOKENS",
+        ])
+        .await;
     }
 
     pub async fn streams_empty(&self, names: &[&str]) {

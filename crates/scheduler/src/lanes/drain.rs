@@ -221,10 +221,26 @@ impl Owner<'_> {
         }
     }
 
+    /// A limit is the endpoint's: what went out live is taken off what is replayed.
+    fn share_the_rate(&mut self, attempt: &Attempt, now: UnixMillis) {
+        let live = self.lane.kind == LaneKind::Replay && attempt.replay_generation == 0;
+        let limited = || {
+            let endpoint = self.endpoint();
+            endpoint.is_some_and(|endpoint| endpoint.value.rate_limit.is_some())
+        };
+        if live
+            && limited()
+            && let Some(pace) = &mut self.pace
+        {
+            pace.used(1, now);
+        }
+    }
+
     pub(super) fn hear(&mut self, attempt: &Attempt) {
         let now = posthorn_wiring::now();
         self.flight.answered(now);
         self.ordered.hear(attempt);
+        self.share_the_rate(attempt, now);
         if let (Some(ramp), Some(answer)) = (&mut self.ramp, about_the_endpoint(attempt)) {
             ramp.observe(answer, now);
         }
