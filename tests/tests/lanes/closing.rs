@@ -9,7 +9,7 @@ use posthorn_tests::wait::eventually;
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn js_09_appending_while_a_lane_closes_strands_nothing() {
+async fn appending_while_a_lane_closes_strands_nothing() {
     let rig = line(2, 2).await;
     let receiver = Receiver::start().await.unwrap();
     receiver.answer("/hook", Reply::ok().delay(Duration::from_millis(3)));

@@ -6,7 +6,7 @@ use crate::letters::{Body, bury};
 use futures_util::{StreamExt, TryStreamExt};
 use metrics::counter;
 use posthorn_broker::codec::Parked;
-use posthorn_broker::{BrokerError, Logged};
+use posthorn_broker::{BrokerError, Logged, Patience, Waiting};
 use posthorn_delivery::delivery::ReleaseMark;
 use posthorn_delivery::lane::{Head as Ordering, fold};
 use posthorn_delivery::{Delivery, Endpoint, LaneId, Reason, UnixMillis};
@@ -129,11 +129,25 @@ impl Owner<'_> {
             .any(|(_, record)| record.in_order && record.hop == released.hop);
         match fold(parked, &records) {
             Ordering::Next(next) if left && next.hop != released.hop => {
-                let next = self.marked(*next, endpoint, false);
-                self.context.broker.publish_delivery(&next).await.map(drop)
+                self.retry(*next, endpoint).await
             }
             _ => Ok(()),
         }
+    }
+
+    /// Lets a retry go that had been left to the owner: now, or by way of RETRIES at its time.
+    async fn retry(&self, next: Delivery, endpoint: Option<&Endpoint>) -> Result<(), BrokerError> {
+        let broker = &self.context.broker;
+        let now = posthorn_wiring::now();
+        if next.not_before <= now {
+            let next = self.marked(next, endpoint, false);
+            return broker.publish_delivery(&next).await.map(drop);
+        }
+        let (waiting, near) = (Waiting::Delivery(Box::new(next)), self.context.near());
+        broker
+            .publish_waiting(&waiting, near, now, Patience::WORKER)
+            .await
+            .map(drop)
     }
 
     /// A delivery with the mark of this lane. Whoever sends it looks at the endpoint as it is
