@@ -1,6 +1,6 @@
 //! The command line as it is typed.
 
-use crate::bench::BenchArgs;
+use crate::bench::{BenchArgs, ServiceArgs};
 use crate::command::{breakers, deliveries, dlq, endpoints, lanes, replays, send, tail};
 use crate::dev::DevConfig;
 use crate::listen::ListenArgs;
@@ -49,7 +49,10 @@ pub(crate) enum Command {
     /// Receive webhooks, check their signatures and print them, for development.
     Listen(Box<ListenArgs>),
     /// Measure this machine: the whole system beside its bare parts.
-    Bench(BenchArgs),
+    Bench(Box<BenchArgs>),
+    /// One service as a process of its own, for `bench`.
+    #[command(hide = true)]
+    BenchService(ServiceArgs),
 }
 
 #[cfg(test)]
@@ -109,6 +112,7 @@ mod tests {
             "deliveries evt_1",
             "listen --fail 503:5",
             "bench --endpoints 100 --events 10",
+            "bench --scenario failing --queued 100 --for 5s",
             "dev --data-dir x",
         ];
         for line in lines {

@@ -54,6 +54,7 @@ fn run(cli: Cli) -> ExitCode {
     match cli.command {
         Command::Dev(config) => dev::main(*config),
         Command::Bench(args) => finish(bench::main(&args, output)),
+        Command::BenchService(args) => bench::service(args),
         other => finish(client_command(other, output)),
     }
 }
@@ -83,7 +84,7 @@ fn client_command(command: Command, output: Output) -> Result<(), Failure> {
             Command::Deliveries(args) => command::deliveries::run(&args, output).await,
             Command::Tail(args) => command::tail::run(&args, output).await,
             Command::Listen(args) => listen::run(*args, output).await,
-            Command::Dev(_) | Command::Bench(_) => Ok(()),
+            Command::Dev(_) | Command::Bench(_) | Command::BenchService(_) => Ok(()),
         }
     })
 }

@@ -1,5 +1,6 @@
 //! What is measured.
 
+use super::scenario::ScenarioArgs;
 use clap::Args;
 
 /// The smallest payload: it holds the time it was sent at.
@@ -43,6 +44,9 @@ pub(crate) struct BenchArgs {
     #[arg(long, default_value_t = 10, value_name = "SECONDS",
         value_parser = clap::value_parser!(u32).range(1..=3_600))]
     pub seconds: u32,
+
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
 }
 
 impl BenchArgs {

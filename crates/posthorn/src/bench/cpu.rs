@@ -36,7 +36,8 @@ impl Cpu {
     }
 }
 
-fn seconds_of(pid: u32) -> Option<f64> {
+/// Processor seconds of a process since its start; `None` where the system does not tell.
+pub(crate) fn seconds_of(pid: u32) -> Option<f64> {
     parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 

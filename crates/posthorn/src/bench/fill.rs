@@ -5,6 +5,7 @@ use super::failed;
 use super::load::{TENANT, TYPE};
 use super::receiver::Receiver;
 use crate::failure::Failure;
+use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
 use posthorn_broker::Broker;
 use posthorn_delivery::{
@@ -42,18 +43,24 @@ pub(crate) async fn fill(
 
 fn delivery(args: &BenchArgs, receiver: &Receiver, round: u64, n: u64) -> Delivery {
     let bits = (u128::from(round) << 64) | u128::from(n);
+    let endpoint = endpoint_id(n % u64::from(args.endpoints));
+    delivery_of(endpoint, bits, receiver.payload(args.payload))
+}
+
+/// A delivery of a payload that may be made now.
+pub(crate) fn delivery_of(endpoint_id: EndpointId, bits: u128, payload: Bytes) -> Delivery {
     let now = posthorn_wiring::now();
     Delivery {
         tenant: Tenant::parse(TENANT).expect("the name follows its rule"),
         event_id: EventId::from_bits(bits),
         event_type: EventType::parse(TYPE).expect("the name follows its rule"),
-        endpoint_id: endpoint_id(n % u64::from(args.endpoints)),
-        payload: receiver.payload(args.payload),
+        endpoint_id,
+        payload,
         content_type: "application/json".to_owned(),
         headers: Vec::new(),
         traceparent: None,
         accepted_at: now,
-        event_seq: n,
+        event_seq: 1,
         config_revision: 0,
         attempt: 1,
         hop: 0,

@@ -6,7 +6,8 @@
 //! fetching and acknowledging alone; the posting alone. What the product costs is the ratio.
 //!
 //! Load generator and receiver are in this process and share its processor time, in the
-//! product's measurement as in the bare ones.
+//! product's measurement as in the bare ones. [`scenario`] measures something else: properties,
+//! each against its bar.
 
 mod args;
 mod bare;
@@ -17,9 +18,13 @@ mod load;
 mod product;
 mod receiver;
 mod report;
+mod scenario;
+mod service;
 mod stage;
+mod stamp;
 
 pub(crate) use args::BenchArgs;
+pub(crate) use service::{ServiceArgs, main as service};
 
 use crate::failure::{Failure, chain};
 use crate::output::{self, Output};
@@ -41,10 +46,19 @@ pub(crate) fn main(args: &BenchArgs, output: Output) -> Result<(), Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::internal("the runtime could not be started", &error))?;
-    let result = runtime.block_on(measure(args));
+    let shown = match args.scenario.scenario {
+        Some(scenario) => {
+            let verdict = runtime.block_on(scenario::run(scenario, args));
+            verdict.and_then(|verdict| verdict.show(output))
+        }
+        None => {
+            let report = runtime.block_on(measure(args));
+            report.and_then(|report| report::show(&report, output))
+        }
+    };
     runtime.shutdown_background();
     guard.flush(std::time::Duration::from_secs(1));
-    report::show(&result?, output)
+    shown
 }
 
 async fn measure(args: &BenchArgs) -> Result<Report, Failure> {

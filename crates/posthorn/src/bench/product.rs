@@ -47,7 +47,8 @@ pub(crate) async fn measure(
     }
     create_endpoints(args, ingest, receiver).await?;
     let publisher = broker(server, "posthorn-bench-load").await?;
-    let mut load = Load::new(&publisher, receiver, args);
+    let shape = (args.payload, args.pipelined());
+    let mut load = Load::new(&publisher, receiver.clock(), TENANT, shape)?;
     let result = run(args, server, receiver, &mut load).await;
     shutdown.trigger();
     system.ended().await.map_err(|error| stopped(&error))?;
@@ -59,7 +60,7 @@ async fn run(
     args: &BenchArgs,
     server: &NatsServer,
     receiver: &Receiver,
-    load: &mut Load<'_>,
+    load: &mut Load,
 ) -> Result<Product, Failure> {
     let each = u64::from(args.endpoints);
     receiver.reset();
@@ -79,9 +80,9 @@ async fn run(
     let throughput = Measured::new(arrivals.count, arrivals.took, cpu);
 
     receiver.reset();
-    load.steady(args.rate, args.seconds).await?;
-    let sent = u64::from(args.rate) * u64::from(args.seconds);
-    let arrivals = receiver.wait_for(sent * each).await?;
+    let sent = args.rate * args.seconds;
+    load.steady(args.rate, sent).await?;
+    let arrivals = receiver.wait_for(u64::from(sent) * each).await?;
     Ok(Product::new(throughput, args.rate, &arrivals.latencies))
 }
 

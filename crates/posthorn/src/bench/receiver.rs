@@ -1,5 +1,6 @@
 //! A receiver that answers at once, on a thread of its own, and counts.
 
+use super::stamp::{Clock, sent_at};
 use crate::failure::Failure;
 use axum::Router;
 use axum::body::Bytes;
@@ -16,8 +17,6 @@ const STALL: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(5);
 /// Latencies are kept in microseconds to three digits.
 const DIGITS: u8 = 3;
-/// Where the time it was sent at begins in a payload, and how long it is.
-const STAMP: std::ops::Range<usize> = 9..25;
 
 /// The receiver.
 pub(crate) struct Receiver {
@@ -26,7 +25,7 @@ pub(crate) struct Receiver {
 }
 
 struct Counters {
-    epoch: Instant,
+    clock: Clock,
     count: AtomicU64,
     /// Nanoseconds from the epoch; of the first arrival since the counters were set back.
     first: AtomicU64,
@@ -58,7 +57,7 @@ impl Receiver {
         let latencies = Histogram::new(DIGITS)
             .map_err(|error| Failure::internal("no histogram of latencies", &error))?;
         let counters = Arc::new(Counters {
-            epoch: Instant::now(),
+            clock: Clock::start(),
             count: AtomicU64::new(0),
             first: AtomicU64::new(u64::MAX),
             last: AtomicU64::new(0),
@@ -86,14 +85,14 @@ impl Receiver {
         format!("http://{}/{n}", self.address)
     }
 
+    /// The clock that arrivals are timed with.
+    pub fn clock(&self) -> Clock {
+        self.counters.clock
+    }
+
     /// A payload of `bytes` bytes that says that it is sent now.
     pub fn payload(&self, bytes: u32) -> Bytes {
-        let sent = self.counters.now();
-        let mut text = format!("{{\"sent\":\"{sent:016x}\",\"pad\":\"");
-        let pad = usize::try_from(bytes).unwrap_or(0);
-        text.extend(std::iter::repeat_n('x', pad.saturating_sub(text.len() + 2)));
-        text.push_str("\"}");
-        Bytes::from(text)
+        self.counters.clock.payload(bytes)
     }
 
     /// Sets the counters back.
@@ -130,10 +129,6 @@ impl Receiver {
 }
 
 impl Counters {
-    fn now(&self) -> u64 {
-        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
     fn histogram(&self) -> std::sync::MutexGuard<'_, Histogram<u64>> {
         self.latencies
             .lock()
@@ -152,8 +147,8 @@ impl Counters {
 }
 
 async fn take(State(counters): State<Arc<Counters>>, body: Bytes) -> StatusCode {
-    let now = counters.now();
-    if let Some(sent) = stamp(&body) {
+    let now = counters.clock.now();
+    if let Some(sent) = sent_at(&body) {
         let micros = now.saturating_sub(sent) / 1_000;
         // An automatically growing histogram takes every value.
         let _ = counters.histogram().record(micros);
@@ -162,11 +157,6 @@ async fn take(State(counters): State<Arc<Counters>>, body: Bytes) -> StatusCode 
     counters.last.fetch_max(now, Ordering::Relaxed);
     counters.count.fetch_add(1, Ordering::Relaxed);
     StatusCode::OK
-}
-
-fn stamp(body: &[u8]) -> Option<u64> {
-    let digits = std::str::from_utf8(body.get(STAMP)?).ok()?;
-    u64::from_str_radix(digits, 16).ok()
 }
 
 #[cfg(test)]

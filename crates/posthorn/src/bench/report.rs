@@ -209,6 +209,7 @@ mod tests {
                 publishers: 8,
                 rate: 50,
                 seconds: 1,
+                scenario: Default::default(),
             },
             product: Product::new(measured(100, Some(1.0)), 50, &latencies),
             dispatcher: measured(150, Some(0.75)),

@@ -1,0 +1,158 @@
+//! Dead letters are sent again to an endpoint that has live traffic.
+
+use super::receiver::Receiver;
+use super::rig::Rig;
+use super::spot::{Behaviour, Spot};
+use super::stats::{Latencies, median};
+use super::{Plan, Verdict, until};
+use crate::bench::load::Load;
+use crate::failure::Failure;
+use axum::http::StatusCode;
+use posthorn_broker::StreamName;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+
+const TENANT: &str = "replayed";
+const WARM_UP: u32 = 250;
+/// As many a second as the interface takes: the lane and the cap are the limit.
+const PER_SECOND: u32 = 10_000;
+/// Each answer takes so long, or there would be nothing in flight to be in the way.
+const AFTER: Duration = Duration::from_millis(5);
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// One run.
+struct Run {
+    baseline: Latencies,
+    beside: Latencies,
+    took: Duration,
+    replayed: usize,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When a part does not start, or not everything arrives.
+pub(crate) async fn run(plan: &Plan<'_>) -> Result<Verdict, Failure> {
+    let letters = plan.queued(10_000);
+    let dispatchers = plan.dispatchers(1);
+    let settings = vec![
+        ("letters", letters.to_string()),
+        ("asked a second", PER_SECOND.to_string()),
+        ("samples of the baseline", plan.samples().to_string()),
+        ("live events a second", plan.rate.to_string()),
+        ("each answer after", format!("{AFTER:?}")),
+        ("dispatchers", dispatchers.to_string()),
+        ("runs", plan.runs().to_string()),
+    ];
+    let mut verdict = Verdict::begin(&plan.name, settings);
+    let mut runs = Vec::new();
+    for _ in 0..plan.runs() {
+        let rig = plan.rig(dispatchers).await?;
+        runs.push(one(plan, &rig, letters).await?);
+        rig.stop().await?;
+    }
+    judge(&mut verdict, letters, &runs);
+    Ok(verdict)
+}
+
+async fn one(plan: &Plan<'_>, rig: &Rig, letters: u32) -> Result<Run, Failure> {
+    let receiver = Receiver::start(rig.clock)?;
+    let refuses = Behaviour::Answer(StatusCode::BAD_REQUEST, Duration::ZERO);
+    let spot = receiver.spot("hook", refuses);
+    rig.api
+        .endpoint(TENANT, json!({ "url": receiver.url("hook") }))
+        .await?;
+    let mut load = rig.load(TENANT)?;
+    load.burst(letters).await?;
+    let dead = u64::from(letters);
+    until(LIMIT, "every letter is there", async || {
+        Ok(rig.messages(StreamName::Dlq).await? >= dead)
+    })
+    .await?;
+    spot.behave(Behaviour::Answer(StatusCode::OK, AFTER));
+    live(plan, &spot, &mut load, WARM_UP.min(plan.samples())).await?;
+    live(plan, &spot, &mut load, plan.samples()).await?;
+    let baseline = Latencies::of(&spot.arrivals());
+
+    spot.clear();
+    let since = rig.clock.now();
+    rig.api.replay(TENANT, PER_SECOND).await?;
+    let mut sent = 0;
+    // Live traffic for as long as the replay goes on, by slices of a second.
+    let wanted = usize::try_from(letters).unwrap_or(usize::MAX);
+    while spot.count() < wanted.saturating_add(sent) {
+        load.steady(plan.rate, plan.rate).await?;
+        sent += usize::try_from(plan.rate).unwrap_or(0);
+        if rig.clock.now() - since > u64::try_from(LIMIT.as_nanos()).unwrap_or(u64::MAX) {
+            return Err(Failure::Internal("the replay does not end".to_owned()));
+        }
+    }
+    let arrivals = spot.arrivals();
+    // A letter's payload was stamped before the replay began.
+    let (live, replayed): (Vec<_>, Vec<_>) = arrivals
+        .into_iter()
+        .partition(|arrival| arrival.sent.is_some_and(|sent| sent >= since));
+    let end = replayed.last().map_or(since, |arrival| arrival.at);
+    let meanwhile: Vec<_> = live.into_iter().filter(|a| a.at <= end).collect();
+    Ok(Run {
+        baseline,
+        beside: Latencies::of(&meanwhile),
+        took: Duration::from_nanos(end - since),
+        replayed: replayed.len(),
+    })
+}
+
+/// So much live traffic, and nothing else.
+async fn live(
+    plan: &Plan<'_>,
+    spot: &Arc<Spot>,
+    load: &mut Load,
+    count: u32,
+) -> Result<(), Failure> {
+    spot.clear();
+    load.steady(plan.rate, count).await?;
+    let wanted = usize::try_from(count).unwrap_or(usize::MAX);
+    until(LIMIT, "every live event has arrived", async || {
+        Ok(spot.count() >= wanted)
+    })
+    .await
+}
+
+fn judge(verdict: &mut Verdict, letters: u32, runs: &[Run]) {
+    let p99 = |latencies: &Latencies| latencies.quantile(0.99);
+    let over = median(
+        runs.iter()
+            .map(|run| p99(&run.beside) - p99(&run.baseline) * 1.2 - 2.0),
+    );
+    let pairs = |share: f64| {
+        let pair = |run: &Run| {
+            let (baseline, beside) = (&run.baseline, &run.beside);
+            format!(
+                "{:.2} -> {:.2}",
+                baseline.quantile(share),
+                beside.quantile(share)
+            )
+        };
+        runs.iter().map(pair).collect::<Vec<_>>().join(", ")
+    };
+    verdict.check(
+        "live p99, baseline -> beside the replay, ms",
+        "1.2 times + 2 ms (median run)",
+        format!("{} (median {over:+.2} to the bar)", pairs(0.99)),
+        over <= 0.0,
+    );
+    let replayed: Vec<usize> = runs.iter().map(|run| run.replayed).collect();
+    let wanted = usize::try_from(letters).unwrap_or(usize::MAX);
+    verdict.check(
+        "letters that arrived",
+        letters.to_string(),
+        format!("{replayed:?}"),
+        replayed.iter().all(|count| *count == wanted),
+    );
+    verdict.figure("live p50, ms", pairs(0.5));
+    let took: Vec<u64> = runs.iter().map(|run| run.took.as_secs()).collect();
+    verdict.figure("the replay took, s", format!("{took:?}"));
+    let samples: Vec<usize> = runs.iter().map(|run| run.beside.len()).collect();
+    verdict.figure("live samples meanwhile", format!("{samples:?}"));
+}
