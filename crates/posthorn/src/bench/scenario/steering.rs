@@ -7,6 +7,7 @@ use super::stats::{count_between, nanos};
 use super::{Plan, Verdict, until, watch};
 use crate::failure::Failure;
 use axum::http::StatusCode;
+use posthorn_broker::StreamName;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,7 @@ const SLOW: f64 = 0.05;
 const FAST: u32 = 100;
 /// How long nothing may come after a pause.
 const SILENCE: Duration = Duration::from_secs(5);
+const DRAINED: Duration = Duration::from_secs(120);
 /// The token is left alone for so long, so that it sleeps.
 const ASLEEP: Duration = Duration::from_secs(4);
 
@@ -73,6 +75,11 @@ async fn one(rig: &Rig, queued: u32) -> Result<Run, Failure> {
     // Resumed while the token sleeps.
     rig.api.switch(TENANT, &id, "resume").await?;
     let resumed = first_after(rig, &spot).await?;
+    // A resumed lane is eased back in, and another limit would be felt through that.
+    until(DRAINED, "the lane is closed", async || {
+        Ok(rig.messages(StreamName::Tokens).await? == 0)
+    })
+    .await?;
 
     // Slow enough for the token to sleep, and then fast.
     let limit = |per_second: f64| json!({ "rate_limit": { "per_second": per_second } });
