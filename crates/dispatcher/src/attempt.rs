@@ -85,6 +85,9 @@ struct Room {
 }
 
 async fn walk(context: &Context, mut delivery: Delivery) -> Result<After, BrokerError> {
+    if delivery.release.in_order && settle::resume(context, &delivery).await? {
+        return Ok(After::Ack);
+    }
     match gate(context, &mut delivery).await? {
         Gate::Send {
             endpoint,

@@ -12,10 +12,13 @@ use posthorn_delivery::decide::successor;
 use posthorn_delivery::retry::RetryPolicy;
 use posthorn_delivery::{
     Attempt, DeadLetter, Delivery, DisabledReason, Disposition, Endpoint, LetterId, LetterState,
-    MessageId, Reason, decide,
+    MessageId, Reason, UnixMillis, decide,
 };
 use posthorn_runtime::rng;
 use std::time::Duration;
+
+/// So far apart, in milliseconds, may be the clocks of whoever accepted and of the broker.
+const CLOCKS_DIFFER: i64 = 60_000;
 
 /// Under which breaker generation an attempt started, and whether it was the probe.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,9 +48,40 @@ pub(crate) async fn settle(
         None
     };
     let decided = first.unwrap_or(mine);
+    finish(context, delivery, endpoint, &decided, stored.sequence).await
+}
+
+/// Carries out what was decided about a delivery that is sent in order, where its attempt was
+/// recorded before; `false` where it was not.
+///
+/// Whoever had the message may have died after the record. The order has moved on since, so a
+/// second request would come behind what follows it.
+pub(crate) async fn resume(context: &Context, delivery: &Delivery) -> Result<bool, BrokerError> {
+    let since = UnixMillis(delivery.accepted_at.0.saturating_sub(CLOCKS_DIFFER));
+    let records = context.lanes.store().records(delivery, since).await?;
+    let id = delivery.message_id();
+    let Some((sequence, decided)) = records
+        .into_iter()
+        .find(|(_, record)| record.message_id() == id)
+    else {
+        return Ok(false);
+    };
+    let endpoint = endpoints::find(context, delivery).await?;
+    let endpoint = endpoint.as_ref().map(|known| &known.value);
+    finish(context, delivery.clone(), endpoint, &decided, sequence).await?;
+    Ok(true)
+}
+
+async fn finish(
+    context: &Context,
+    delivery: Delivery,
+    endpoint: Option<&Endpoint>,
+    decided: &Attempt,
+    sequence: u64,
+) -> Result<(), BrokerError> {
     let (told, done) = tokio::join!(
-        tell(context, endpoint, &decided),
-        carry_out(context, delivery, &decided, stored.sequence),
+        tell(context, endpoint, decided),
+        carry_out(context, delivery, decided, sequence),
     );
     if let Err(error) = told {
         // The breaker is advice; the delivery must not be repeated for it.
