@@ -3,7 +3,9 @@
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = "../../proto";
     let files = [
+        "api_key",
         "attempt",
+        "audit",
         "breaker",
         "dead_letter",
         "delivery",

@@ -1,7 +1,8 @@
 //! The connection, and the check of what answers.
 
 use crate::error::BrokerError;
-use async_nats::ConnectOptions;
+use async_nats::{ConnectError, ConnectErrorKind, ConnectOptions, rustls};
+use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +28,9 @@ pub struct ConnectSettings {
     pub tls_key: Option<PathBuf>,
     /// How long the first connection may take.
     pub timeout: Duration,
-    /// What the server lists the connection as.
+    /// What the server lists the connection as. Its first word is also what the connection's
+    /// inboxes begin with: `_INBOX_<word>.>` is all that it hears answers on, so that a server
+    /// can keep one service from another's.
     pub client_name: String,
 }
 
@@ -84,6 +87,9 @@ pub(crate) async fn connect(
             Ok(client) => return check_version(client).map(|client| (client, Connections(seen))),
             Err(error) => error,
         };
+        if let Some(detail) = refusal(&error) {
+            return Err(BrokerError::Settings(detail));
+        }
         attempt += 1;
         let wait = reconnect_delay(attempt);
         if tokio::time::Instant::now() + wait >= give_up {
@@ -91,6 +97,43 @@ pub(crate) async fn connect(
         }
         tokio::time::sleep(wait).await;
     }
+}
+
+/// Why a server that is there will not take these settings, whenever it is asked. Everything else
+/// may pass: a server that starts, a name that is not known yet.
+fn refusal(error: &ConnectError) -> Option<String> {
+    match error.kind() {
+        ConnectErrorKind::AuthorizationViolation => {
+            Some("NATS refused the credentials".to_owned())
+        }
+        ConnectErrorKind::Authentication => {
+            Some("the nkey or the key of the credentials cannot sign".to_owned())
+        }
+        // The files: one that cannot be read or is no PEM, a key that is not the certificate's.
+        ConnectErrorKind::Tls => Some(format!("TLS: {}", innermost(error))),
+        _ => tls_alert(error).map(|alert| format!("TLS: {alert}")),
+    }
+}
+
+/// What the handshake failed with, on either side.
+fn tls_alert(error: &(dyn Error + 'static)) -> Option<&rustls::Error> {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>()?.get_ref())
+        .find_map(|inner| inner.downcast_ref())
+}
+
+fn innermost<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
+    std::iter::successors(Some(error), |error| error.source())
+        .last()
+        .unwrap_or(error)
+}
+
+/// What the inboxes of a connection of that name begin with: one subject token.
+fn inbox_prefix(client_name: &str) -> String {
+    let word = client_name.split_whitespace().next().unwrap_or("posthorn");
+    let token = word.replace(['.', '*', '>'], "_");
+    format!("_INBOX_{token}")
 }
 
 /// An address that nobody can connect to is bad configuration and not a server that is away.
@@ -112,6 +155,7 @@ async fn options(
 ) -> Result<ConnectOptions, BrokerError> {
     let mut options = ConnectOptions::new()
         .name(&settings.client_name)
+        .custom_inbox_prefix(inbox_prefix(&settings.client_name))
         .connection_timeout(Duration::from_secs(5))
         // A connection whose other side went away without a word is found out by the third
         // ping without an answer: in a quarter of a minute, not in the default's four minutes.
@@ -217,6 +261,15 @@ mod tests {
         assert_eq!(parse_version("2.12.0-RC.1"), Some((2, 12, 0)));
         assert!(parse_version("2.9.10").unwrap() < MINIMUM_SERVER);
         assert_eq!(parse_version("dev"), None);
+    }
+
+    #[test]
+    fn both_connections_of_a_service_have_inboxes_of_its_own() {
+        for name in ["posthorn-scheduler", "posthorn-scheduler intake"] {
+            assert_eq!(inbox_prefix(name), "_INBOX_posthorn-scheduler");
+        }
+        assert_eq!(inbox_prefix("a.b*>"), "_INBOX_a_b__");
+        assert_eq!(inbox_prefix(""), "_INBOX_posthorn");
     }
 
     #[test]

@@ -22,11 +22,13 @@ pub enum StreamName {
     Lanes,
     /// One token for each active lane.
     Tokens,
+    /// Who asked for which administrative act.
+    Audit,
 }
 
 impl StreamName {
     /// All of them.
-    pub const ALL: [StreamName; 8] = [
+    pub const ALL: [StreamName; 9] = [
         StreamName::Events,
         StreamName::Archive,
         StreamName::Deliveries,
@@ -35,6 +37,7 @@ impl StreamName {
         StreamName::Dlq,
         StreamName::Lanes,
         StreamName::Tokens,
+        StreamName::Audit,
     ];
 
     /// As a subject token.
@@ -49,6 +52,7 @@ impl StreamName {
             StreamName::Dlq => "dlq",
             StreamName::Lanes => "lanes",
             StreamName::Tokens => "tokens",
+            StreamName::Audit => "audit",
         }
     }
 }
@@ -68,17 +72,20 @@ pub enum BucketName {
     Replays,
     /// Active lanes.
     Lanes,
+    /// API keys.
+    Keys,
 }
 
 impl BucketName {
     /// All of them.
-    pub const ALL: [BucketName; 6] = [
+    pub const ALL: [BucketName; 7] = [
         BucketName::Endpoints,
         BucketName::Breakers,
         BucketName::Dispatchers,
         BucketName::Idempotency,
         BucketName::Replays,
         BucketName::Lanes,
+        BucketName::Keys,
     ];
 
     /// In lower case.
@@ -91,6 +98,7 @@ impl BucketName {
             BucketName::Idempotency => "idempotency",
             BucketName::Replays => "replays",
             BucketName::Lanes => "lanes",
+            BucketName::Keys => "keys",
         }
     }
 }
@@ -262,6 +270,21 @@ impl Names {
         LaneId::parse(key)
     }
 
+    /// Where an act is logged. What is of no tenant in particular has `_` in its place, which
+    /// no tenant can be called.
+    #[must_use]
+    pub fn audit(&self, tenant: Option<&Tenant>, action: &EventType) -> String {
+        let tenant = tenant.map_or("_", Tenant::as_str);
+        format!("{}.audit.{tenant}.{action}", self.prefix)
+    }
+
+    /// The acts of a tenant; `None` for those of all.
+    #[must_use]
+    pub fn audit_of(&self, tenant: Option<&Tenant>) -> String {
+        let tenant = tenant.map_or("*", Tenant::as_str);
+        format!("{}.audit.{tenant}.>", self.prefix)
+    }
+
     /// Where a letter is kept. What never came to an endpoint has `_` in its place, and so
     /// has a tenant that is none.
     #[must_use]
@@ -322,6 +345,21 @@ mod tests {
             names.parse_far_hour(&names.retry_far(477_000)),
             Some(477_000)
         );
+    }
+
+    #[test]
+    fn dlq_05_the_acts_of_a_tenant_are_under_its_name_only() {
+        let names = Names::new("p");
+        let (acme, action) = (
+            Tenant::parse("acme").unwrap(),
+            EventType::parse("key.revoke"),
+        );
+        let action = action.unwrap();
+        assert_eq!(names.audit(Some(&acme), &action), "p.audit.acme.key.revoke");
+        assert_eq!(names.audit(None, &action), "p.audit._.key.revoke");
+        assert_eq!(names.audit_of(Some(&acme)), "p.audit.acme.>");
+        assert_eq!(names.audit_of(None), "p.audit.*.>");
+        assert!(Tenant::parse_any("_").is_err());
     }
 
     #[test]

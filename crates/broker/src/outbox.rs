@@ -1,7 +1,7 @@
 //! What services publish: each message with its subject, its deterministic id and its PubAck.
 
 use crate::broker::Broker;
-use crate::codec::Wire;
+use crate::codec::{AuditEntry, Wire};
 use crate::error::BrokerError;
 use crate::publish::{Outgoing, Patience, Stored, publish};
 use crate::room::Waiting;
@@ -140,6 +140,28 @@ impl Broker {
             Some(id.to_owned()),
             expected,
             Patience::WORKER,
+        )
+        .await
+    }
+
+    /// Writes down an act before it is done, or that it failed.
+    ///
+    /// # Errors
+    /// See [`BrokerError`]; the act must then not be done.
+    pub async fn publish_audit(
+        &self,
+        entry: &AuditEntry,
+        patience: Patience,
+    ) -> Result<Stored, BrokerError> {
+        let subject = self.names().audit(entry.tenant.as_ref(), &entry.action);
+        let id = format!("{}.{}", entry.id, entry.result.as_str());
+        self.send(
+            subject,
+            HeaderMap::new(),
+            entry.to_wire(),
+            Some(id),
+            None,
+            patience,
         )
         .await
     }

@@ -24,6 +24,8 @@ pub struct Retention {
     pub attempts: (Duration, Option<u64>),
     /// Age and bytes of DLQ.
     pub dlq: (Duration, Option<u64>),
+    /// Age and bytes of AUDIT.
+    pub audit: (Duration, Option<u64>),
 }
 
 impl Default for Retention {
@@ -34,6 +36,7 @@ impl Default for Retention {
             events: (days(7), None),
             attempts: (days(34), None),
             dlq: (days(30), None),
+            audit: (days(90), None),
         }
     }
 }
@@ -132,6 +135,7 @@ impl Topology {
             },
             StreamName::Archive => aged(log, kept.events),
             StreamName::Attempts => aged(log, kept.attempts),
+            StreamName::Audit => aged(log, kept.audit),
             // One message per letter: a letter that dies again replaces itself.
             StreamName::Dlq => Config {
                 max_messages_per_subject: 1,
@@ -152,7 +156,8 @@ impl Topology {
                 BucketName::Endpoints
                 | BucketName::Breakers
                 | BucketName::Replays
-                | BucketName::Lanes => Duration::ZERO,
+                | BucketName::Lanes
+                | BucketName::Keys => Duration::ZERO,
             },
             ..kv::Config::default()
         }

@@ -20,6 +20,7 @@ type Contents<T> = BTreeMap<String, Arc<Versioned<T>>>;
 /// The watched contents of a bucket.
 pub struct Watched<T> {
     bucket: Bucket<T>,
+    refresh: Duration,
     shared: Arc<Shared<T>>,
 }
 
@@ -32,12 +33,13 @@ impl<T> Clone for Watched<T> {
     fn clone(&self) -> Watched<T> {
         Watched {
             bucket: self.bucket.clone(),
+            refresh: self.refresh,
             shared: self.shared.clone(),
         }
     }
 }
 
-/// How often a quiet watch is checked against the bucket.
+/// How often a quiet watch is checked against the bucket where nothing else is said.
 const REFRESH: Duration = Duration::from_secs(15);
 const RESTART: Duration = Duration::from_millis(200);
 
@@ -45,11 +47,23 @@ impl<T: Wire + Send + Sync + 'static> Watched<T> {
     /// Starts to watch; the contents are there once [`Watched::loaded`] returns.
     #[must_use]
     pub fn start(bucket: Bucket<T>, stop: CancellationToken) -> Watched<T> {
+        Watched::checked(bucket, REFRESH, stop)
+    }
+
+    /// The same, and a watch that has been quiet for `refresh` is checked against the bucket:
+    /// for what must not be missed for longer, whatever became of the watch. It costs one
+    /// request for each `refresh`.
+    #[must_use]
+    pub fn checked(bucket: Bucket<T>, refresh: Duration, stop: CancellationToken) -> Watched<T> {
         let shared = Arc::new(Shared {
             contents: RwLock::default(),
             revision: watch::Sender::new(None),
         });
-        let watched = Watched { bucket, shared };
+        let watched = Watched {
+            bucket,
+            refresh,
+            shared,
+        };
         let worker = watched.clone();
         tokio::spawn(async move {
             let work = worker.follow();
@@ -109,6 +123,12 @@ impl<T: Wire + Send + Sync + 'static> Watched<T> {
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.shared.revision.borrow().unwrap_or(0)
+    }
+
+    /// Whether the contents have been loaded.
+    #[must_use]
+    pub fn is_loaded(&self) -> bool {
+        self.shared.revision.borrow().is_some()
     }
 
     /// Waits until the contents have been loaded for the first time.
@@ -196,7 +216,7 @@ impl<T: Wire + Send + Sync + 'static> Watched<T> {
         *self.shared.contents.write().expect("no reader panics") = loaded.contents;
         self.shared.revision.send_replace(Some(reached));
         loop {
-            match tokio::time::timeout(REFRESH, watch.next()).await {
+            match tokio::time::timeout(self.refresh, watch.next()).await {
                 Ok(Some(Ok(entry))) => self.apply(entry),
                 Ok(Some(Err(error))) => return Err(BrokerError::refused(error)),
                 Ok(None) => return Ok(()),

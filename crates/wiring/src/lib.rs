@@ -52,7 +52,8 @@ fn settings(service: &str, nats: &NatsArgs) -> ConnectSettings {
         tls_cert: nats.nats_tls_cert.clone(),
         tls_key: nats.nats_tls_key.clone(),
         timeout: nats.connect_timeout,
-        client_name: format!("posthorn-{service}"),
+        // By the prefix, so that installations that share an account do not share inboxes.
+        client_name: format!("{}-{service}", nats.prefix),
     }
 }
 
@@ -68,6 +69,7 @@ pub fn topology(nats: &NatsArgs, retention: &RetentionArgs) -> Topology {
             events: (retention.event_retention, retention.event_max_bytes),
             attempts: (retention.attempt_retention, retention.attempt_max_bytes),
             dlq: (retention.dlq_retention, retention.dlq_max_bytes),
+            audit: (retention.audit_retention, retention.audit_max_bytes),
         },
     }
 }

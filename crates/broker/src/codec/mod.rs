@@ -3,7 +3,9 @@
 //! What comes off the wire may be anything; what a service gets is valid. Every decoder is
 //! total: it returns a value or says which field breaks which rule, and never panics.
 
+mod api_key;
 mod attempt;
+mod audit;
 mod breaker;
 mod delivery;
 mod endpoint;
@@ -22,6 +24,8 @@ use posthorn_delivery::UnixMillis;
 use posthorn_proto::v1;
 use prost::Message;
 
+pub use api_key::{ApiKey, Scope};
+pub use audit::{AuditEntry, AuditResult};
 pub use intake::{Intake, IntakeError, read_event};
 pub use lane::Parked;
 pub use mark::{DispatcherBeat, IdempotencyMark};

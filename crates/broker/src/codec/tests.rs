@@ -228,6 +228,21 @@ fn every_value_survives_its_encoding() {
         fingerprint: 0xabc,
     });
     survives(&DispatcherBeat { concurrency: 256 });
+    survives(&api_key());
+    survives(&ApiKey {
+        tenant: None,
+        rate_per_second: None,
+        expires_at: None,
+        scopes: vec![Scope::Operate],
+        ..api_key()
+    });
+    survives(&audit_entry());
+    survives(&AuditEntry {
+        tenant: None,
+        result: AuditResult::Asked,
+        status: None,
+        ..audit_entry()
+    });
 }
 
 /// A bucket takes no bytes for a deleted key: a breaker that was reset could then never be
@@ -258,12 +273,59 @@ fn golden_bytes() {
         ("DeadLetter", letter().to_wire()),
         ("ReplayJob", job().to_wire()),
         ("LaneState", lane().to_wire()),
+        ("ApiKey", api_key().to_wire()),
+        ("AuditEntry", audit_entry().to_wire()),
     ];
     let now: String = values
         .iter()
         .map(|(name, bytes)| format!("{name} {}\n", hex(bytes)))
         .collect();
     assert_eq!(now, golden, "the wire format has changed");
+}
+
+fn api_key() -> ApiKey {
+    ApiKey {
+        id: "00000000000000ff".to_owned(),
+        name: "billing".to_owned(),
+        secret_sha256: [7; 32],
+        tenant: Some(Tenant::parse("acme").unwrap()),
+        scopes: Scope::ALL.to_vec(),
+        rate_per_second: std::num::NonZeroU32::new(50),
+        created_at: UnixMillis(1_700_000_000_000),
+        created_by: "admin".to_owned(),
+        expires_at: Some(UnixMillis(1_700_000_060_000)),
+    }
+}
+
+fn audit_entry() -> AuditEntry {
+    AuditEntry {
+        id: "act_1".to_owned(),
+        at: UnixMillis(1_700_000_000_000),
+        key_id: "00000000000000ff".to_owned(),
+        key_name: "billing".to_owned(),
+        action: EventType::parse("endpoint.create").unwrap(),
+        tenant: Some(Tenant::parse("acme").unwrap()),
+        object: "ep_1".to_owned(),
+        result: AuditResult::Failed,
+        status: Some(409),
+    }
+}
+
+/// Half of a hash must not compare as a whole one, nor a missing id as a key of its own.
+#[test]
+fn a_damaged_key_is_no_key() {
+    let broken = |change: &dyn Fn(&mut v1::ApiKey)| {
+        let mut message = v1::ApiKey::decode(api_key().to_wire()).unwrap();
+        change(&mut message);
+        ApiKey::from_wire(encode(&message))
+    };
+    assert!(broken(&|key| key.secret_sha256.truncate(16)).is_err());
+    assert!(broken(&|key| key.secret_sha256.clear()).is_err());
+    assert!(broken(&|key| key.id.clear()).is_err());
+    assert!(broken(&|key| key.tenant = "a.b".to_owned()).is_err());
+    assert!(broken(&|key| key.tenant = "_posthorn".to_owned()).is_err());
+    let newer = broken(&|key| key.scopes = vec![1, 99, 0]).unwrap();
+    assert_eq!(newer.scopes, [Scope::Publish]);
 }
 
 fn intake<'a>(
@@ -385,6 +447,8 @@ proptest! {
         let _ = BreakerState::from_wire(bytes.clone());
         let _ = ReplayJob::from_wire(bytes.clone());
         let _ = IdempotencyMark::from_wire(bytes.clone());
+        let _ = ApiKey::from_wire(bytes.clone());
+        let _ = AuditEntry::from_wire(bytes.clone());
         let _ = DispatcherBeat::from_wire(bytes);
     }
 

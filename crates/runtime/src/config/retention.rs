@@ -41,6 +41,12 @@ pub struct RetentionArgs {
     #[serde(serialize_with = "as_duration_text")]
     pub dlq_retention: Duration,
 
+    /// How long the log of administrative acts is kept.
+    #[arg(long, env = "POSTHORN_AUDIT_RETENTION", default_value = "90d", value_name = "DURATION",
+        value_parser = duration_between(Duration::from_mins(1), MAX_RETENTION))]
+    #[serde(serialize_with = "as_duration_text")]
+    pub audit_retention: Duration,
+
     /// The archive's size limit, like 10GiB; without it there is none.
     #[arg(long, env = "POSTHORN_EVENT_MAX_BYTES", value_name = "BYTES", value_parser = parse_limit)]
     pub event_max_bytes: Option<u64>,
@@ -52,6 +58,10 @@ pub struct RetentionArgs {
     /// The dead letters' size limit; without it there is none.
     #[arg(long, env = "POSTHORN_DLQ_MAX_BYTES", value_name = "BYTES", value_parser = parse_limit)]
     pub dlq_max_bytes: Option<u64>,
+
+    /// The size limit of the log of administrative acts; without it there is none.
+    #[arg(long, env = "POSTHORN_AUDIT_MAX_BYTES", value_name = "BYTES", value_parser = parse_limit)]
+    pub audit_max_bytes: Option<u64>,
 }
 
 /// A limit of no bytes would be read as "none" by the broker, the opposite of what it says.
@@ -87,9 +97,11 @@ impl Default for RetentionArgs {
             event_retention: DAY * 7,
             attempt_retention: DAY * 34,
             dlq_retention: DAY * 30,
+            audit_retention: DAY * 90,
             event_max_bytes: None,
             attempt_max_bytes: None,
             dlq_max_bytes: None,
+            audit_max_bytes: None,
         }
     }
 }
