@@ -16,7 +16,8 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 const USAGE: &str = "usage: posthorn-model                      what the gate explores
        posthorn-model <name> [what=n ...]  one of it, with other bounds
 
-  names   closing, sweeping, takeover, ordered-takeover, ordered, unordered
+  names   closing, settling, ordered-settling, sweeping, takeover, ordered-takeover,
+          ordered, unordered
   bounds  schedulers, dispatchers, events, cap, attempts, breaker, each_write,
           sweep (0 never, 1 at rest, 2 always), settles, crashes, failures, lags, expiries, forgets";
 

@@ -34,7 +34,6 @@ pub fn ordered() -> Settings {
     Settings {
         name: "ordered",
         ordered: true,
-        settles: true,
         mishaps: Mishaps {
             lags: 1,
             ..unordered().mishaps
@@ -43,7 +42,7 @@ pub fn ordered() -> Settings {
     }
 }
 
-/// Sweeps come at any time, and from everywhere everything comes to rest.
+/// Sweeps come at any time.
 #[must_use]
 pub fn sweeping() -> Settings {
     Settings {
@@ -51,7 +50,6 @@ pub fn sweeping() -> Settings {
         events: 2,
         each_write: true,
         sweep: Sweep::Always,
-        settles: true,
         mishaps: Mishaps {
             crashes: 1,
             ..unordered().mishaps
@@ -111,11 +109,39 @@ pub fn ordered_takeover() -> Settings {
     }
 }
 
+/// From everywhere everything comes to rest.
+#[must_use]
+pub fn settling() -> Settings {
+    Settings {
+        name: "settling",
+        events: 2,
+        settles: true,
+        mishaps: Mishaps {
+            crashes: 1,
+            ..unordered().mishaps
+        },
+        ..unordered()
+    }
+}
+
+/// The same with an order to keep.
+#[must_use]
+pub fn ordered_settling() -> Settings {
+    Settings {
+        name: "ordered settling",
+        ordered: true,
+        settles: true,
+        ..unordered()
+    }
+}
+
 /// All that the gate explores.
 #[must_use]
 pub fn gate() -> Vec<Settings> {
     vec![
         closing(),
+        settling(),
+        ordered_settling(),
         sweeping(),
         takeover(),
         ordered_takeover(),

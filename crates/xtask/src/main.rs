@@ -21,7 +21,7 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo xtask <command>
 
   structure   dependency edges, sizes, clocks and randomness, forbidden words, no ring
-  ci          everything the gate runs: format, structure, clippy, docs, licences, tests";
+  ci          everything the gate runs: format, structure, clippy, docs, licences, model, tests";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

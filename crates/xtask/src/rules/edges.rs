@@ -56,6 +56,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("posthorn-scheduler", FOUNDATION),
     ("posthorn-dispatcher", FOUNDATION),
     ("posthorn-dlq-admin", FOUNDATION),
+    ("posthorn-model", &["posthorn-delivery"]),
     ("xtask", &[]),
 ];
 
@@ -74,6 +75,7 @@ const WRAPPERS: &[(&str, &[&str])] = &[
     ("async-nats", &["posthorn-broker", "posthorn-tests"]),
     ("reqwest", &["posthorn", "posthorn-tests"]),
     ("hickory-resolver", &["posthorn-dispatcher"]),
+    ("stateright", &["posthorn-model"]),
     ("syn", &["xtask"]),
 ];
 
@@ -188,6 +190,13 @@ mod tests {
             }
             assert!(names(&package, "posthorn-broker", NORMAL).is_empty());
         }
+    }
+
+    #[test]
+    fn the_model_sees_decisions_and_nothing_that_acts() {
+        assert!(names("posthorn-model", "posthorn-delivery", NORMAL).is_empty());
+        assert_eq!(names("posthorn-model", "posthorn-broker", NORMAL), ["edge"]);
+        assert_eq!(names("posthorn-delivery", "stateright", DEV), ["wrapper"]);
     }
 
     #[test]
