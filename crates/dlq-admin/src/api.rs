@@ -3,6 +3,7 @@
 use crate::app::App;
 use crate::{attempts, breakers, deliveries, jobs, lanes, letters};
 use axum::{Json, Router};
+use posthorn_http_api::openapi::describe_refusals;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{OpenApi, SecurityRequirement};
 use utoipa::{Modify, OpenApi as _};
@@ -77,7 +78,9 @@ async fn openapi_document() -> Json<OpenApi> {
 /// What `/v1/openapi.json` answers.
 #[must_use]
 pub fn document() -> OpenApi {
-    described().into_openapi()
+    let mut document = described().into_openapi();
+    describe_refusals(&mut document);
+    document
 }
 
 /// Every route; `posthorn_http_api::dress` puts the rest around it.

@@ -4,9 +4,11 @@ use crate::filter::{FilterBody, FilterError, LetterFilter};
 use crate::store::Store;
 use axum::extract::FromRef;
 use posthorn_delivery::Tenant;
-use posthorn_http_api::{Authenticator, Identity, Problem, Scope};
-use posthorn_runtime::Shutdown;
+use posthorn_http_api::{Act, Audit, Authenticator, Identity, Limiter, Problem, Scope};
+use posthorn_runtime::{SecretString, Shutdown};
 use std::future::Future;
+use std::num::NonZeroU32;
+use std::sync::Arc;
 
 /// The state of the router; clones are the same.
 #[derive(Clone)]
@@ -15,6 +17,8 @@ pub struct App {
     pub store: Store,
     /// Who knocks.
     pub auth: Authenticator,
+    /// Where it is written down who did what.
+    pub audit: Audit,
     /// For work that goes on when its caller has hung up.
     pub shutdown: Shutdown,
 }
@@ -26,6 +30,40 @@ impl FromRef<App> for Authenticator {
 }
 
 impl App {
+    /// The state over `store`, for the holder of `admin` and of every key in the bucket. A key
+    /// that says nothing itself may call `rate` times a second.
+    #[must_use]
+    pub fn new(
+        store: Store,
+        admin: SecretString,
+        rate: Option<NonZeroU32>,
+        shutdown: Shutdown,
+    ) -> App {
+        let keys = Arc::new(store.keys().clone());
+        App {
+            auth: Authenticator::new(admin, keys, Limiter::new(rate)),
+            audit: Audit::new(store.broker().clone()),
+            store,
+            shutdown,
+        }
+    }
+
+    /// Does what `caller` asked for, after that has been written down, and to its end: see
+    /// [`App::complete`].
+    ///
+    /// # Errors
+    /// 503 where it cannot be written down, and nothing was done; else the work's own.
+    pub async fn act<T: Send + 'static>(
+        &self,
+        caller: &Identity,
+        act: Act,
+        work: impl Future<Output = Result<T, Problem>> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let (audit, caller) = (self.audit.clone(), caller.clone());
+        self.complete(async move { audit.act(&caller, act, work).await })
+            .await
+    }
+
     /// Carries work out to its end even when the caller hangs up in the middle: a handler is
     /// dropped at its next wait, which may lie between two writes that belong together.
     ///

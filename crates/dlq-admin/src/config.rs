@@ -22,6 +22,16 @@ pub struct Settings {
     /// The key that may do everything. Without one the service does not start.
     #[arg(long, env = "POSTHORN_ADMIN_KEY", value_name = "KEY")]
     pub admin_key: Option<SecretString>,
+
+    /// Requests a second of one API key to one copy of this service, where the key says nothing
+    /// else; 0 is no bound. The admin key has none.
+    #[arg(
+        long,
+        env = "POSTHORN_KEY_RATE_LIMIT",
+        default_value_t = 1_000,
+        value_name = "PER_SECOND"
+    )]
+    pub key_rate_limit: u32,
 }
 
 impl Settings {
@@ -85,6 +95,7 @@ mod tests {
         Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             admin_key: key.map(|key| key.parse().unwrap()),
+            key_rate_limit: 0,
         }
     }
 

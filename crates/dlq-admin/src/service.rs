@@ -6,11 +6,13 @@ use crate::config::{Config, Settings};
 use crate::jobs::worker;
 use crate::store::Store;
 use posthorn_broker::Broker;
-use posthorn_http_api::{Authenticator, Limits};
+use posthorn_http_api::Limits;
+use posthorn_http_api::auth::ready_when_loaded;
 use posthorn_runtime::{ExitError, Readiness, Shutdown, ops, rng::rng};
 use posthorn_wiring::watch_connection;
 use rand::RngExt;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
@@ -47,16 +49,19 @@ pub async fn serve(settings: Settings, deps: Deps, shutdown: Shutdown) -> Result
     } = deps;
     let store = Store::open(broker.clone(), &shutdown.token()).await;
     let store = store.map_err(posthorn_wiring::exit_error)?;
+    let keys = readiness.component("keys");
+    shutdown.spawn(ready_when_loaded(
+        store.keys().clone(),
+        keys,
+        shutdown.clone(),
+    ));
     let nats = readiness.component("nats");
     shutdown.spawn(watch_connection(broker, nats, shutdown.clone()));
     let jobs = readiness.component_with_heartbeat("replay jobs", MAX_SILENCE);
     let me = format!("{:032x}", rng().random::<u128>());
     shutdown.spawn(worker::run(store.clone(), me, shutdown.clone(), jobs));
-    let app = App {
-        store,
-        auth: Authenticator::new(key),
-        shutdown: shutdown.clone(),
-    };
+    let rate = NonZeroU32::new(settings.key_rate_limit);
+    let app = App::new(store, key, rate, shutdown.clone());
     posthorn_http_api::serve(listener, api::router(app), shutdown, Limits::default()).await;
     Ok(())
 }

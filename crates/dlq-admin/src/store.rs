@@ -1,11 +1,12 @@
-//! What this service reads and writes: the letters, the attempts, the lanes, and three buckets.
+//! What this service reads and writes: the letters, the attempts, the lanes, the audit
+//! log, and four buckets.
 
 use crate::filter::LetterFilter;
 use crate::jobs::step::JobDesk;
 use crate::lanes::replayed::{Room, hand_in, room};
 use crate::replay::{Desk, Published};
 use crate::scan::Upwards;
-use posthorn_broker::codec::Parked;
+use posthorn_broker::codec::{ApiKey, AuditEntry, Parked};
 use posthorn_broker::{
     Broker, BrokerError, BucketName, LogPage, LogReader, Logged, StreamName, Versioned, Watched,
     Wire,
@@ -14,6 +15,7 @@ use posthorn_delivery::{
     Attempt, BreakerState, DeadLetter, Delivery, Endpoint, EndpointId, LaneId, LetterId, MessageId,
     ReplayJob, Tenant, UnixMillis,
 };
+use posthorn_http_api::auth::KEYS_CHECKED;
 use posthorn_lanes::Lanes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +33,8 @@ pub struct Store {
     endpoints: Watched<Endpoint>,
     breakers: Watched<BreakerState>,
     jobs: Watched<ReplayJob>,
+    keys: Watched<ApiKey>,
+    acts: Arc<LogReader<AuditEntry>>,
     lanes: Arc<Lanes>,
 }
 
@@ -43,12 +47,15 @@ impl Store {
         let endpoints = broker.bucket(BucketName::Endpoints).await?;
         let breakers = broker.bucket(BucketName::Breakers).await?;
         let jobs = broker.bucket(BucketName::Replays).await?;
+        let keys = broker.bucket(BucketName::Keys).await?;
         Ok(Store {
             letters: Arc::new(broker.log(StreamName::Dlq).await?),
             attempts: Arc::new(broker.log(StreamName::Attempts).await?),
             endpoints: Watched::start(endpoints, stop.clone()),
             breakers: Watched::start(breakers, stop.clone()),
             jobs: Watched::start(jobs, stop.clone()),
+            keys: Watched::checked(keys, KEYS_CHECKED, stop.clone()),
+            acts: Arc::new(broker.log(StreamName::Audit).await?),
             lanes: Arc::new(Lanes::open(&broker, stop.clone()).await?),
             broker,
         })
@@ -82,6 +89,18 @@ impl Store {
     #[must_use]
     pub fn jobs(&self) -> &Watched<ReplayJob> {
         &self.jobs
+    }
+
+    /// All API keys.
+    #[must_use]
+    pub fn keys(&self) -> &Watched<ApiKey> {
+        &self.keys
+    }
+
+    /// The stream of administrative acts.
+    #[must_use]
+    pub fn acts(&self) -> &LogReader<AuditEntry> {
+        &self.acts
     }
 
     /// The lanes.

@@ -4,63 +4,72 @@
 //! publishing only, is then one more way to make an identity and no change to any handler. To
 //! an identity of one tenant the others do not exist, so it gets 404 and not 403.
 
+use crate::key::PresentedKey;
+use crate::limit::Limiter;
 use crate::problem::Problem;
 use axum::extract::{FromRef, FromRequestParts};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use posthorn_delivery::Tenant;
-use posthorn_runtime::SecretString;
+use posthorn_broker::codec::{ApiKey, Scope};
+use posthorn_broker::{Versioned, Watched};
+use posthorn_delivery::{Tenant, UnixMillis};
+use posthorn_runtime::clock::now_unix_millis;
+use posthorn_runtime::readiness::Component;
+use posthorn_runtime::{SecretString, Shutdown};
+use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
 
-/// What a key may be good for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
-    /// Publish events.
-    Publish,
-    /// Manage endpoints, and see their secrets.
-    Endpoints,
-    /// Look at and decide about what happened: dead letters, attempts, breakers.
-    Operate,
-}
-
-impl Scope {
-    /// All of them.
-    pub const ALL: [Scope; 3] = [Scope::Publish, Scope::Endpoints, Scope::Operate];
-
-    /// The stable name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Scope::Publish => "publish",
-            Scope::Endpoints => "endpoints",
-            Scope::Operate => "operate",
-        }
-    }
-}
+/// The id that the admin key has in the audit log.
+const ADMIN: &str = "admin";
+/// When to come again while the keys are being read, which takes milliseconds.
+const LOADING_WAIT: Duration = Duration::from_secs(1);
 
 /// An authenticated caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
+    key: Arc<str>,
     name: Arc<str>,
     may: Arc<[Scope]>,
     tenant: Option<Tenant>,
+    /// The bound of the key itself, where it has one.
+    rate: Option<NonZeroU32>,
 }
 
 impl Identity {
     /// The holder of the admin key: everything, of every tenant.
     #[must_use]
     pub fn admin() -> Identity {
-        Identity::new("admin", &Scope::ALL, None)
+        Identity::new(ADMIN, &Scope::ALL, None)
     }
 
     /// A caller by a name that may be logged. `None` as the tenant is all tenants.
     #[must_use]
     pub fn new(name: &str, may: &[Scope], tenant: Option<Tenant>) -> Identity {
         Identity {
+            key: name.into(),
             name: name.into(),
             may: may.into(),
             tenant,
+            rate: None,
         }
+    }
+
+    /// The holder of a key.
+    #[must_use]
+    pub fn of(key: &ApiKey) -> Identity {
+        Identity {
+            key: key.id.as_str().into(),
+            rate: key.rate_per_second,
+            ..Identity::new(&key.name, &key.scopes, key.tenant.clone())
+        }
+    }
+
+    /// The id of the caller's key, or `admin`; no secret.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
     }
 
     /// A name for the audit log; no secret.
@@ -81,6 +90,23 @@ impl Identity {
         self.tenant
             .as_ref()
             .is_none_or(|own| own.as_str() == tenant)
+    }
+
+    /// Whether it holds the admin key. No other key can have this id: theirs are hexadecimal.
+    #[must_use]
+    pub fn is_admin(&self) -> bool {
+        &*self.key == ADMIN
+    }
+
+    /// May it make and revoke keys? A key that could would be every key.
+    ///
+    /// # Errors
+    /// 403 for all but the admin key.
+    pub fn require_admin(&self) -> Result<(), Problem> {
+        if self.is_admin() {
+            return Ok(());
+        }
+        Err(Problem::forbidden("only the admin key may do this"))
     }
 
     /// May it do this, for this tenant?
@@ -107,34 +133,93 @@ impl Identity {
     }
 }
 
-/// Turns a key into an identity.
-#[derive(Clone, Debug)]
+/// Where the keys are looked up.
+pub trait KeySource: Send + Sync {
+    /// Whether all keys are known; before that, a key that is not found may be a good one.
+    fn is_loaded(&self) -> bool;
+
+    /// The key of an id.
+    fn find(&self, id: &str) -> Option<Arc<Versioned<ApiKey>>>;
+}
+
+impl KeySource for Watched<ApiKey> {
+    fn is_loaded(&self) -> bool {
+        Watched::is_loaded(self)
+    }
+
+    fn find(&self, id: &str) -> Option<Arc<Versioned<ApiKey>>> {
+        self.get(id)
+    }
+}
+
+/// How long a quiet watch of the keys may go unchecked: a revoked key must not stay good
+/// because a watch was lost.
+pub const KEYS_CHECKED: Duration = Duration::from_millis(500);
+
+/// Says that a service is ready once it knows the keys; ends with shutdown.
+pub async fn ready_when_loaded(keys: Watched<ApiKey>, component: Component, shutdown: Shutdown) {
+    tokio::select! {
+        () = keys.loaded() => component.ready(),
+        () = shutdown.triggered() => {}
+    }
+}
+
+/// Turns a key into an identity, and bounds how often each key may call. Clones share both.
+#[derive(Clone)]
 pub struct Authenticator {
     admin: SecretString,
+    keys: Arc<dyn KeySource>,
+    limiter: Arc<Limiter>,
 }
 
 impl Authenticator {
-    /// Knows the admin key.
+    /// Knows the admin key and `keys`, each of which may call as often as it says or as
+    /// `limiter` does.
     #[must_use]
-    pub fn new(admin: SecretString) -> Authenticator {
-        Authenticator { admin }
+    pub fn new(admin: SecretString, keys: Arc<dyn KeySource>, limiter: Limiter) -> Authenticator {
+        Authenticator {
+            admin,
+            keys,
+            limiter: Arc::new(limiter),
+        }
     }
 
-    /// Who holds this key; compared in constant time.
-    #[must_use]
-    pub fn identify(&self, key: &str) -> Option<Identity> {
-        self.admin.matches(key).then(Identity::admin)
-    }
-
-    /// Who sent a request with this `Authorization` header.
+    /// Who sent a request with this `Authorization` header at `now`.
+    ///
+    /// Compared in constant time. A key that is not known, one whose secret is wrong and one
+    /// that has expired are answered alike, so that nobody learns which ids there are.
     ///
     /// # Errors
-    /// 401 where there is none, it is not `Bearer`, or the key is not known.
-    pub fn authenticate(&self, header: Option<&str>) -> Result<Identity, Problem> {
-        header
-            .and_then(bearer)
-            .and_then(|key| self.identify(key))
-            .ok_or_else(Problem::unauthorized)
+    /// 401 where there is none, it is not `Bearer`, or the key is not known; 503 where the keys
+    /// have not been read yet.
+    pub fn authenticate(&self, header: Option<&str>, now: UnixMillis) -> Result<Identity, Problem> {
+        let text = header.and_then(bearer).ok_or_else(Problem::unauthorized)?;
+        if self.admin.matches(text) {
+            return Ok(Identity::admin());
+        }
+        let presented = PresentedKey::parse(text).ok_or_else(Problem::unauthorized)?;
+        let found = self.keys.find(presented.id());
+        let known = found.as_ref().map(|found| &found.value);
+        match presented.opens(known, now) {
+            Some(key) => Ok(Identity::of(key)),
+            None if self.keys.is_loaded() => Err(Problem::unauthorized()),
+            None => {
+                let detail = "the keys are being read; the same request may be repeated";
+                Err(Problem::unavailable("starting", detail, LOADING_WAIT))
+            }
+        }
+    }
+
+    /// Counts a request of `caller` at `now`. The admin key has no bound.
+    ///
+    /// # Errors
+    /// 429 with the time after which there is room again.
+    pub fn admit(&self, caller: &Identity, now: Instant) -> Result<(), Problem> {
+        if caller.is_admin() {
+            return Ok(());
+        }
+        let admitted = self.limiter.take(&caller.key, caller.rate, now);
+        admitted.map_err(Problem::too_many)
     }
 }
 
@@ -156,7 +241,10 @@ where
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Identity, Problem> {
         let header = parts.headers.get(AUTHORIZATION);
         let text = header.and_then(|value| value.to_str().ok());
-        Authenticator::from_ref(state).authenticate(text)
+        let authenticator = Authenticator::from_ref(state);
+        let caller = authenticator.authenticate(text, UnixMillis(now_unix_millis()))?;
+        authenticator.admit(&caller, Instant::now())?;
+        Ok(caller)
     }
 }
 
@@ -164,19 +252,70 @@ where
 mod tests {
     use super::*;
 
-    fn authenticator() -> Authenticator {
-        Authenticator::new("key-1".parse().unwrap())
+    use crate::key::MintedKey;
+    use rand::SeedableRng;
+    use std::collections::HashMap;
+
+    const NOW: UnixMillis = UnixMillis(1_700_000_000_000);
+
+    #[derive(Default)]
+    struct Ring {
+        loaded: bool,
+        keys: HashMap<String, Arc<Versioned<ApiKey>>>,
+    }
+
+    impl KeySource for Ring {
+        fn is_loaded(&self) -> bool {
+            self.loaded
+        }
+
+        fn find(&self, id: &str) -> Option<Arc<Versioned<ApiKey>>> {
+            self.keys.get(id).cloned()
+        }
+    }
+
+    fn of(admin: &str, ring: Ring) -> Authenticator {
+        let limiter = Limiter::new(NonZeroU32::new(2));
+        Authenticator::new(admin.parse().unwrap(), Arc::new(ring), limiter)
+    }
+
+    fn ring(loaded: bool, keys: &[ApiKey]) -> Ring {
+        let entry = |key: &ApiKey| {
+            let (value, revision) = (key.clone(), 1);
+            (key.id.clone(), Arc::new(Versioned { value, revision }))
+        };
+        let keys = keys.iter().map(entry).collect();
+        Ring { loaded, keys }
+    }
+
+    fn mint(seed: u64) -> (MintedKey, ApiKey) {
+        let minted = MintedKey::new(NOW, &mut rand::rngs::StdRng::seed_from_u64(seed));
+        let key = ApiKey {
+            id: minted.id.clone(),
+            name: "billing".to_owned(),
+            secret_sha256: minted.secret_sha256,
+            tenant: None,
+            scopes: vec![Scope::Publish],
+            rate_per_second: None,
+            created_at: NOW,
+            created_by: ADMIN.to_owned(),
+            expires_at: Some(NOW + Duration::from_secs(60)),
+        };
+        (minted, key)
+    }
+
+    fn status(auth: &Authenticator, key: &str, now: UnixMillis) -> u16 {
+        let header = format!("Bearer {key}");
+        let answer = auth.authenticate(Some(&header), now);
+        answer.map_or_else(|problem| problem.status().as_u16(), |_| 200)
     }
 
     #[test]
     fn only_the_whole_key_opens() {
-        let auth = authenticator();
+        let auth = of("key-1", ring(true, &[]));
         for good in ["Bearer key-1", "bearer key-1", "Bearer  key-1 "] {
-            assert_eq!(
-                auth.authenticate(Some(good)),
-                Ok(Identity::admin()),
-                "{good}"
-            );
+            let caller = auth.authenticate(Some(good), NOW);
+            assert_eq!(caller, Ok(Identity::admin()), "{good}");
         }
         for bad in [
             "",
@@ -187,12 +326,70 @@ mod tests {
             "Basic key-1",
             "Bearerkey-1",
         ] {
-            let refused = auth.authenticate(Some(bad)).unwrap_err();
+            let refused = auth.authenticate(Some(bad), NOW).unwrap_err();
             assert_eq!(refused.status().as_u16(), 401, "{bad:?}");
         }
-        assert!(auth.authenticate(None).is_err());
-        let open = Authenticator::new("".parse().unwrap());
-        assert!(open.authenticate(Some("Bearer ")).is_err());
+        assert!(auth.authenticate(None, NOW).is_err());
+        let open = of("", ring(true, &[]));
+        assert!(open.authenticate(Some("Bearer "), NOW).is_err());
+    }
+
+    #[test]
+    fn a_key_opens_until_it_expires_and_all_refusals_are_one() {
+        let (minted, key) = mint(1);
+        let text = minted.text.expose();
+        let auth = of("admin-key", ring(true, std::slice::from_ref(&key)));
+        let caller = auth.authenticate(Some(&format!("Bearer {text}")), NOW);
+        let caller = caller.unwrap();
+        assert_eq!((caller.key(), caller.name()), (key.id.as_str(), "billing"));
+        assert!(!caller.is_admin() && caller.require_admin().is_err());
+        assert_eq!(
+            status(&auth, text, NOW + Duration::from_millis(59_999)),
+            200
+        );
+        let (stranger, _) = mint(2);
+        let other_secret = format!("phk_{}_{}", key.id, "0".repeat(64));
+        let refused = |text: &str, now| {
+            let header = format!("Bearer {text}");
+            auth.authenticate(Some(&header), now).unwrap_err()
+        };
+        let expired = refused(text, NOW + Duration::from_secs(60));
+        assert_eq!(expired, refused(&other_secret, NOW));
+        assert_eq!(expired, refused(stranger.text.expose(), NOW));
+        assert_eq!(expired, Problem::unauthorized());
+    }
+
+    #[test]
+    fn before_the_keys_are_read_a_key_is_not_called_wrong() {
+        let (minted, key) = mint(1);
+        let auth = of("admin-key", ring(false, &[]));
+        assert_eq!(status(&auth, minted.text.expose(), NOW), 503);
+        assert_eq!(status(&auth, "admin-key", NOW), 200);
+        // What can be no key is none whatever has been read.
+        assert_eq!(status(&auth, "phk_x_y", NOW), 401);
+        let known = of("admin-key", ring(false, &[key]));
+        assert_eq!(status(&known, minted.text.expose(), NOW), 200);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_key_has_its_own_bound_and_the_admin_key_none() {
+        let auth = of("admin-key", ring(true, &[]));
+        let (a, b) = (Identity::of(&mint(1).1), Identity::of(&mint(2).1));
+        let (_, slow) = mint(3);
+        let slow = Identity::of(&ApiKey {
+            rate_per_second: NonZeroU32::new(1),
+            ..slow
+        });
+        let now = Instant::now();
+        let admitted =
+            |caller: &Identity| (0..5).filter(|_| auth.admit(caller, now).is_ok()).count();
+        assert_eq!(admitted(&a), 2);
+        assert_eq!(admitted(&b), 2);
+        assert_eq!(admitted(&slow), 1);
+        assert_eq!(admitted(&Identity::admin()), 5);
+        let refused = auth.admit(&a, now).unwrap_err();
+        assert_eq!(refused.status().as_u16(), 429);
+        assert!(auth.admit(&a, now + Duration::from_millis(500)).is_ok());
     }
 
     #[test]

@@ -6,19 +6,27 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod audit;
 pub mod auth;
 pub mod body;
 mod from_broker;
+pub mod key;
+pub mod limit;
 pub mod list;
+pub mod openapi;
 pub mod problem;
 pub mod query;
 pub mod server;
 pub mod time;
 mod trace;
 
-pub use auth::{Authenticator, Identity, Scope};
+pub use audit::{Act, Action, Audit};
+pub use auth::{Authenticator, Identity, KeySource};
 pub use body::{Json, read_body};
+pub use key::MintedKey;
+pub use limit::Limiter;
 pub use list::{List, Paging};
+pub use posthorn_broker::codec::Scope;
 pub use problem::{FieldError, Problem};
 pub use query::Query;
 pub use server::{Limits, dress, serve};

@@ -3,13 +3,15 @@
 use crate::config::Settings;
 use crate::run::refuse;
 use axum::extract::FromRef;
-use posthorn_broker::codec::IdempotencyMark;
+use posthorn_broker::codec::{ApiKey, IdempotencyMark};
 use posthorn_broker::{Broker, Bucket, BucketName, LaneStore, LogReader, StreamName, Watched};
-use posthorn_delivery::{Attempt, BreakerState, Endpoint, LaneState};
+use posthorn_delivery::{Attempt, BreakerState, Endpoint, EndpointId, LaneState, Tenant};
 use posthorn_egress::EgressPolicy;
-use posthorn_http_api::Authenticator;
+use posthorn_http_api::auth::KEYS_CHECKED;
+use posthorn_http_api::{Act, Action, Audit, Authenticator, Identity, Limiter, Problem};
 use posthorn_runtime::ExitError;
 use posthorn_wiring::exit_error;
+use std::future::Future;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +25,8 @@ pub struct App {
 pub struct Parts {
     pub(crate) broker: Broker,
     pub(crate) authenticator: Authenticator,
+    pub(crate) keys: Watched<ApiKey>,
+    audit: Audit,
     pub(crate) egress: EgressPolicy,
     /// Bytes of one payload.
     pub(crate) max_payload: usize,
@@ -37,8 +41,8 @@ pub struct Parts {
 }
 
 impl App {
-    /// Checks the settings against the installation and opens what is needed of it. Its watch
-    /// of the endpoints ends with `stop`.
+    /// Checks the settings against the installation and opens what is needed of it. Its watches
+    /// of the endpoints and keys end with `stop`.
     ///
     /// # Errors
     /// Of kind `Config` where a setting does not fit, `Unavailable` where the broker does not
@@ -52,6 +56,9 @@ impl App {
         let egress = settings.egress().map_err(refuse)?;
         let limit = broker.max_payload();
         let max_payload = settings.max_payload(limit).map_err(refuse)?;
+        let keys = broker.bucket(BucketName::Keys).await.map_err(exit_error)?;
+        let keys: Watched<ApiKey> = Watched::checked(keys, KEYS_CHECKED, stop.clone());
+        let limiter = Limiter::new(settings.key_rate_limit());
         let marks = broker.bucket(BucketName::Idempotency).await;
         let endpoints = broker.bucket(BucketName::Endpoints).await;
         let breakers = broker.bucket(BucketName::Breakers).await;
@@ -59,7 +66,9 @@ impl App {
         let lane_states = broker.bucket(BucketName::Lanes).await;
         let attempts = broker.log(StreamName::Attempts).await;
         let parts = Parts {
-            authenticator: Authenticator::new(key),
+            authenticator: Authenticator::new(key, Arc::new(keys.clone()), limiter),
+            keys,
+            audit: Audit::new(broker.clone()),
             egress,
             max_payload,
             max_batch: settings.max_batch(),
@@ -74,6 +83,23 @@ impl App {
         Ok(App {
             parts: Arc::new(parts),
         })
+    }
+}
+
+impl App {
+    /// Does something to an endpoint, after it has been written down that `caller` asked for it.
+    ///
+    /// # Errors
+    /// 503 where that cannot be written, and nothing was done; else what `work` says.
+    pub(crate) async fn act<T>(
+        &self,
+        caller: &Identity,
+        action: Action,
+        (tenant, endpoint): (&Tenant, &EndpointId),
+        work: impl Future<Output = Result<T, Problem>>,
+    ) -> Result<T, Problem> {
+        let act = Act::new(action, Some(tenant), endpoint.as_str());
+        self.audit.act(caller, act, work).await
     }
 }
 

@@ -5,6 +5,7 @@ use posthorn_runtime::config::{NatsArgs, ProcessArgs, RetentionArgs, parse_bytes
 use posthorn_runtime::{SecretString, ServiceConfig};
 use serde::Serialize;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 
 /// What the largest payload leaves free in a message of the broker: headers, the envelope of
 /// every later hop, the history of a dead letter.
@@ -58,6 +59,16 @@ pub struct Settings {
     /// The largest payload. A batch may have 1,000 times as much, at most 16 MiB.
     #[arg(long, env = "POSTHORN_MAX_PAYLOAD", default_value = "256KiB", value_name = "BYTES", value_parser = parse_payload)]
     pub max_payload: usize,
+
+    /// Requests a second of one API key to one copy of this service, where the key says nothing
+    /// else; 0 is no bound. The admin key has none.
+    #[arg(
+        long,
+        env = "POSTHORN_KEY_RATE_LIMIT",
+        default_value_t = 1_000,
+        value_name = "PER_SECOND"
+    )]
+    pub key_rate_limit: u32,
 }
 
 fn parse_payload(text: &str) -> Result<usize, String> {
@@ -86,6 +97,12 @@ impl Settings {
     pub fn admin_key(&self) -> Result<SecretString, String> {
         let key = self.admin_key.clone().filter(|key| !key.is_empty());
         key.ok_or_else(|| "admin-key (POSTHORN_ADMIN_KEY) is needed".to_owned())
+    }
+
+    /// Requests a second of a key that says nothing itself; `None` is no bound.
+    #[must_use]
+    pub fn key_rate_limit(&self) -> Option<NonZeroU32> {
+        NonZeroU32::new(self.key_rate_limit)
     }
 
     /// Which addresses an endpoint may have.

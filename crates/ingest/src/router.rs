@@ -10,6 +10,7 @@ use crate::events::{__path_publish, __path_publish_batch, publish, publish_batch
 use crate::openapi::{__path_openapi, document, openapi};
 use axum::Extension;
 use axum::Router;
+use posthorn_http_api::openapi::describe_refusals;
 use std::sync::Arc;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -18,7 +19,8 @@ use utoipa_axum::routes;
 /// The API. It is to be served by [`posthorn_http_api::serve`], which adds what every request
 /// meets.
 pub fn router(app: App) -> Router {
-    let (router, description) = described().split_for_parts();
+    let (router, mut description) = described().split_for_parts();
+    describe_refusals(&mut description);
     router
         .layer(Extension(Arc::new(description)))
         .with_state(app)
@@ -42,5 +44,7 @@ fn described() -> OpenApiRouter<App> {
 /// What the API says about itself.
 #[must_use]
 pub fn description() -> OpenApi {
-    described().into_openapi()
+    let mut description = described().into_openapi();
+    describe_refusals(&mut description);
+    description
 }

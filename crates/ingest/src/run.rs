@@ -6,6 +6,7 @@ use crate::router::router;
 use anyhow::anyhow;
 use posthorn_broker::Broker;
 use posthorn_http_api::Limits;
+use posthorn_http_api::auth::ready_when_loaded;
 use posthorn_runtime::readiness::Readiness;
 use posthorn_runtime::shutdown::Shutdown;
 use posthorn_runtime::{ExitError, ops};
@@ -39,10 +40,12 @@ pub async fn serve(settings: Settings, deps: Deps, shutdown: Shutdown) -> Result
     let nats = deps.readiness.component_with_heartbeat("nats", MAX_SILENCE);
     let watch = posthorn_wiring::watch_connection(deps.broker.clone(), nats, shutdown.clone());
     shutdown.spawn(watch);
+    let keys = deps.readiness.component("keys");
     // The watch of the endpoints outlives the trigger: what is in flight may still ask it.
     let stop = CancellationToken::new();
     let _stopped_at_the_end = stop.clone().drop_guard();
     let app = App::open(&settings, deps.broker.clone(), stop).await?;
+    shutdown.spawn(ready_when_loaded(app.keys.clone(), keys, shutdown.clone()));
     if let Ok(address) = deps.listener.local_addr() {
         tracing::info!(%address, "serving the API");
     }

@@ -13,7 +13,7 @@ use posthorn_delivery::breaker::{close_by_hand, open_by_hand};
 use posthorn_delivery::{BreakerState, Endpoint, EndpointId, LaneId, Tenant, UnixMillis};
 use posthorn_http_api::body::{MAX_JSON, parse_object};
 use posthorn_http_api::time::parse_duration;
-use posthorn_http_api::{Identity, List, Paging, Problem, Query, read_body};
+use posthorn_http_api::{Act, Action, Identity, List, Paging, Problem, Query, read_body};
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -189,7 +189,8 @@ pub async fn open_breaker(
         return Err(Problem::conflict("breaker-off", detail));
     }
     let change = move |state: &BreakerState, now| open_by_hand(state, now + duration, now);
-    let view = by_hand(&app, endpoint.clone(), change).await?;
+    let act = act_on(Action::BreakerOpen, &endpoint.value);
+    let view = by_hand(&app, (&caller, act), endpoint.clone(), change).await?;
     let id = &endpoint.value.id;
     tracing::info!(caller = caller.name(), endpoint = %id, "breaker opened by hand");
     Ok(Json(view))
@@ -218,7 +219,8 @@ pub async fn close_breaker(
 ) -> Result<Json<BreakerView>, Problem> {
     let endpoint = endpoint_of(&app, &caller, &endpoint).await?;
     let change = |state: &BreakerState, _| close_by_hand(state);
-    let view = by_hand(&app, endpoint.clone(), change).await?;
+    let act = act_on(Action::BreakerClose, &endpoint.value);
+    let view = by_hand(&app, (&caller, act), endpoint.clone(), change).await?;
     let id = &endpoint.value.id;
     tracing::info!(caller = caller.name(), endpoint = %id, "breaker closed by hand");
     Ok(Json(view))
@@ -251,16 +253,21 @@ async fn read(store: &Store, endpoint: &Endpoint) -> Result<(BreakerState, u64),
 /// the state before. When only the waking fails, the same call may be made again.
 async fn by_hand(
     app: &App,
+    (caller, act): (&Identity, Act),
     endpoint: Arc<Versioned<Endpoint>>,
     change: impl Fn(&BreakerState, UnixMillis) -> BreakerState + Send + Sync + 'static,
 ) -> Result<BreakerView, Problem> {
     let store = app.store.clone();
-    app.complete(async move {
+    app.act(caller, act, async move {
         let view = write(&store, &endpoint.value, change).await?;
         store.wake(&endpoint.value.id).await?;
         Ok(with_backlog(&store, view).await?)
     })
     .await
+}
+
+fn act_on(action: Action, endpoint: &Endpoint) -> Act {
+    Act::new(action, Some(&endpoint.tenant), endpoint.id.as_str())
 }
 
 async fn write(

@@ -13,7 +13,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use posthorn_broker::{BrokerError, Versioned};
 use posthorn_delivery::{ReplayJob, ReplayState, Tenant, UnixMillis};
-use posthorn_http_api::{Identity, List, Paging, Problem, Query};
+use posthorn_http_api::{Act, Identity, List, Paging, Problem, Query, audit};
 use rand::RngExt;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -64,7 +64,10 @@ pub async fn create_job(
         matched,
         ..new_job(&filter, asked.rate_per_second, now)
     };
-    app.store.save(&job, 0).await?;
+    let act = act_on(audit::Action::ReplayCreate, &job);
+    let (store, new) = (app.store.clone(), job.clone());
+    app.act(&caller, act, async move { Ok(store.save(&new, 0).await?) })
+        .await?;
     let (caller, rate) = (caller.name(), job.rate_per_second);
     tracing::info!(caller, job = job.id, matched, rate, "replay job created");
     Ok((StatusCode::ACCEPTED, Json(JobView::from(&job))).into_response())
@@ -214,11 +217,35 @@ async fn take_action(
     id: &str,
     action: Action,
 ) -> Result<Json<JobView>, Problem> {
+    let asked = match action {
+        Action::Pause => audit::Action::ReplayPause,
+        Action::Resume => audit::Action::ReplayResume,
+        Action::Cancel => audit::Action::ReplayCancel,
+    };
+    let act = act_on(asked, &job_of(app, caller, id).await?.value);
+    let job = app
+        .audit
+        .act(caller, act, carry_out(app, caller, id, action));
+    Ok(Json(JobView::from(&job.await?)))
+}
+
+/// What is done to a job, for the audit log.
+fn act_on(action: audit::Action, job: &ReplayJob) -> Act {
+    let tenant = Tenant::parse_any(&job.tenant).ok();
+    Act::new(action, tenant.as_ref(), job.id.as_str())
+}
+
+async fn carry_out(
+    app: &App,
+    caller: &Identity,
+    id: &str,
+    action: Action,
+) -> Result<ReplayJob, Problem> {
     let job = change(app, caller, id, action).await?;
     if action != Action::Pause {
         wake(app, &job).await?;
     }
-    Ok(Json(JobView::from(&job)))
+    Ok(job)
 }
 
 async fn change(

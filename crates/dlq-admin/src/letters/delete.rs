@@ -1,6 +1,6 @@
 //! Throwing dead letters away: one, or all that match.
 
-use super::letter_of;
+use super::{act_on, letter_of};
 use crate::app::{App, bad_filter, filter_of, require_some};
 use crate::filter::{FilterBody, LetterFilter};
 use crate::scan::Upwards;
@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use futures_util::{StreamExt, TryStreamExt};
 use posthorn_broker::Logged;
 use posthorn_delivery::{DeadLetter, LetterState};
-use posthorn_http_api::{Identity, Json, Problem};
+use posthorn_http_api::{Act, Action, Identity, Json, Problem};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -43,14 +43,22 @@ pub async fn delete_letter(
         let detail = "it is being replayed; when that has ended it can be deleted";
         return Err(Problem::conflict("replay-in-progress", detail));
     }
-    app.store.letters().delete(letter.sequence).await?;
-    // Only the letter that was looked at is deleted; one that changed meanwhile is a new message.
-    if app.store.letters().last(&letter.subject).await?.is_some() {
+    let act = act_on(Action::LetterDelete, &letter.value);
+    tracing::info!(caller = caller.name(), letter = %letter.value.id, "deleting a dead letter");
+    let store = app.store.clone();
+    app.act(&caller, act, async move { delete(&store, &letter).await })
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Only the letter that was looked at is deleted; one that changed meanwhile is a new message.
+async fn delete(store: &Store, letter: &Logged<DeadLetter>) -> Result<(), Problem> {
+    store.letters().delete(letter.sequence).await?;
+    if store.letters().last(&letter.subject).await?.is_some() {
         let detail = "it has been changed meanwhile; read it again";
         return Err(Problem::conflict("conflict", detail));
     }
-    tracing::info!(caller = caller.name(), letter = %letter.value.id, "dead letter deleted");
-    Ok(StatusCode::NO_CONTENT)
+    Ok(())
 }
 
 /// Which letters to throw away.
@@ -108,9 +116,12 @@ pub async fn purge_letters(
     require_some(&purge.filter)?;
     let filter = filter_of(&caller, purge.filter, bad_filter)?;
     let (store, dry_run) = (app.store.clone(), purge.dry_run);
-    let purged = app
-        .complete(async move { walk(&store, &filter, dry_run).await })
-        .await?;
+    let act = Act::new(Action::LetterPurge, filter.tenant(), filter.to_json());
+    let work = async move { walk(&store, &filter, dry_run).await };
+    let purged = match dry_run {
+        true => app.complete(work).await?,
+        false => app.act(&caller, act, work).await?,
+    };
     let (count, caller) = (purged.purged, caller.name());
     tracing::info!(caller, purged = count, dry_run, "dead letters purged");
     Ok(axum::Json(purged))

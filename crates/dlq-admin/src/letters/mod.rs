@@ -7,8 +7,15 @@ pub mod show;
 
 use crate::app::{App, tenant_of};
 use posthorn_broker::Logged;
-use posthorn_delivery::{DeadLetter, LetterId};
-use posthorn_http_api::{Identity, Problem};
+use posthorn_delivery::{DeadLetter, LetterId, Tenant};
+use posthorn_http_api::{Act, Action, Identity, Problem};
+
+/// What is done to a letter, for the audit log.
+pub(crate) fn act_on(action: Action, letter: &DeadLetter) -> Act {
+    // What was published under no valid name belongs to no tenant.
+    let tenant = Tenant::parse_any(&letter.tenant).ok();
+    Act::new(action, tenant.as_ref(), letter.id.as_str())
+}
 
 /// The letter that a path names, of a tenant that the caller sees.
 ///

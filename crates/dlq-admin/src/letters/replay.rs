@@ -1,6 +1,6 @@
 //! Sending one dead letter again, as an HTTP request.
 
-use super::letter_of;
+use super::{act_on, letter_of};
 use crate::app::App;
 use crate::replay::{Request, Verdict, replay_one};
 use crate::store::Store;
@@ -9,7 +9,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use posthorn_broker::Logged;
 use posthorn_delivery::DeadLetter;
-use posthorn_http_api::{Identity, Problem};
+use posthorn_http_api::{Action, Identity, Problem};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -50,9 +50,9 @@ pub async fn replay_letter(
     app.store.endpoints_now().await?;
     let store = app.store.clone();
     let name = caller.name().to_owned();
-    let accepted = app
-        .complete(async move { replay(&store, &letter, &name).await })
-        .await?;
+    let act = act_on(Action::LetterReplay, &letter.value);
+    let work = async move { replay(&store, &letter, &name).await };
+    let accepted = app.act(&caller, act, work).await?;
     Ok((StatusCode::ACCEPTED, Json(accepted)))
 }
 

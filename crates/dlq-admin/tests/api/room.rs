@@ -20,7 +20,7 @@ use posthorn_dlq_admin::api;
 use posthorn_dlq_admin::app::App;
 use posthorn_dlq_admin::jobs::worker;
 use posthorn_dlq_admin::store::Store;
-use posthorn_http_api::{Authenticator, Limits, dress};
+use posthorn_http_api::{Limits, dress};
 use posthorn_nats_server::NatsServer;
 use posthorn_runtime::{Readiness, Shutdown};
 use serde_json::Value;
@@ -32,6 +32,8 @@ use tokio::sync::Mutex;
 use tower::ServiceExt;
 
 pub const KEY: &str = "operator-key-for-tests";
+/// What a key without a rate of its own may do in a second.
+pub const RATE: u32 = 1_000;
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 pub struct Room {
@@ -75,11 +77,8 @@ impl Room {
         let store = Store::open(broker.clone(), &shutdown.token())
             .await
             .unwrap();
-        let app = App {
-            store,
-            auth: Authenticator::new(KEY.parse().unwrap()),
-            shutdown: shutdown.clone(),
-        };
+        let rate = std::num::NonZeroU32::new(RATE);
+        let app = App::new(store, KEY.parse().unwrap(), rate, shutdown.clone());
         Room {
             router: dress(api::router(app), Limits::default()),
             broker,

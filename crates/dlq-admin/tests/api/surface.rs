@@ -101,6 +101,7 @@ fn settings(key: Option<&str>) -> Settings {
     Settings {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         admin_key: key.map(|key| key.parse().unwrap()),
+        key_rate_limit: 0,
     }
 }
 

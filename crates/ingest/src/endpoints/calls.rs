@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use posthorn_delivery::{Endpoint, EndpointId};
-use posthorn_http_api::{Identity, Json, List, Paging, Problem, Query};
+use posthorn_http_api::{Action, Identity, Json, List, Paging, Problem, Query};
 use posthorn_runtime::rng::rng;
 use posthorn_wiring::now;
 use serde::{Deserialize, Serialize};
@@ -120,7 +120,10 @@ pub(crate) async fn create(
         let id = EndpointId::from_bits(uuid_v7(now, rng));
         change::created(tenant, id, draft, now, rng)
     };
-    store::insert(&app, &endpoint).await?;
+    let place = (&endpoint.tenant, &endpoint.id);
+    let work = store::insert(&app, &endpoint);
+    app.act(&caller, Action::EndpointCreate, place, work)
+        .await?;
     let place = format!("/v1/tenants/{}/endpoints/{}", endpoint.tenant, endpoint.id);
     let secret = newest_secret(&endpoint);
     let body = CreatedEndpoint {
@@ -247,8 +250,13 @@ pub(crate) async fn patch(
     Json(patch): Json<Object>,
 ) -> Result<axum::Json<EndpointView>, Problem> {
     let tenant = managed_tenant(&caller, &tenant)?;
+    let id = endpoint_id(&id)?;
     let change = |endpoint: &Endpoint| patched(&app, endpoint, &patch);
-    let endpoint = store::update(&app, &tenant, &endpoint_id(&id)?, change).await?;
+    let work = store::update(&app, &tenant, &id, change);
+    let place = (&tenant, &id);
+    let endpoint = app
+        .act(&caller, Action::EndpointChange, place, work)
+        .await?;
     Ok(axum::Json(EndpointView::of(&endpoint, now())))
 }
 
@@ -290,6 +298,9 @@ pub(crate) async fn delete(
     Params((tenant, id)): Params<(String, String)>,
 ) -> Result<StatusCode, Problem> {
     let tenant = managed_tenant(&caller, &tenant)?;
-    store::remove(&app, &tenant, &endpoint_id(&id)?).await?;
+    let id = endpoint_id(&id)?;
+    let (place, work) = ((&tenant, &id), store::remove(&app, &tenant, &id));
+    app.act(&caller, Action::EndpointDelete, place, work)
+        .await?;
     Ok(StatusCode::NO_CONTENT)
 }

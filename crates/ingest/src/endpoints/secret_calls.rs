@@ -13,7 +13,7 @@ use posthorn_delivery::endpoint::limits::MAX_OVERLAP;
 use posthorn_delivery::{Endpoint, UnixMillis};
 use posthorn_http_api::body::{MAX_JSON, parse_object, require_json};
 use posthorn_http_api::time::{as_rfc3339_option, duration_text, parse_duration};
-use posthorn_http_api::{Identity, Problem, read_body};
+use posthorn_http_api::{Action, Identity, Problem, read_body};
 use posthorn_runtime::rng::rng;
 use posthorn_wiring::now;
 use serde::{Deserialize, Serialize};
@@ -133,7 +133,9 @@ pub(crate) async fn rotate(
     let id = endpoint_id(&id)?;
     let overlap = rotation(request).await?.overlap()?;
     let change = |endpoint: &Endpoint| change::rotated(endpoint, overlap, now(), &mut rng());
-    let endpoint = store::update(&app, &tenant, &id, change).await?;
+    let work = store::update(&app, &tenant, &id, change);
+    let place = (&tenant, &id);
+    let endpoint = app.act(&caller, Action::SecretRotate, place, work).await?;
     tracing::info!(caller = caller.name(), %tenant, endpoint = %id, "secret rotated");
     Ok(Json(RotatedSecret {
         secret: newest_secret(&endpoint),
@@ -179,7 +181,8 @@ pub(crate) async fn show_secret(
 ) -> Result<Json<SecretsView>, Problem> {
     let tenant = managed_tenant(&caller, &tenant)?;
     let id = endpoint_id(&id)?;
-    let found = store::load(&app, &tenant, &id).await?;
+    let (place, work) = ((&tenant, &id), store::load(&app, &tenant, &id));
+    let found = app.act(&caller, Action::SecretShow, place, work).await?;
     tracing::info!(caller = caller.name(), %tenant, endpoint = %id, "secret shown");
     Ok(Json(SecretsView::of(&found.value, now())))
 }

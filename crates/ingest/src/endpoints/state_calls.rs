@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, StatusCode};
 use posthorn_broker::Patience;
 use posthorn_delivery::{Endpoint, EventType};
 use posthorn_http_api::time::to_rfc3339;
-use posthorn_http_api::{Identity, Problem};
+use posthorn_http_api::{Action, Identity, Problem};
 use posthorn_wiring::now;
 use serde_json::json;
 
@@ -45,8 +45,11 @@ pub(crate) async fn pause(
     Params((tenant, id)): Params<(String, String)>,
 ) -> Result<Json<EndpointView>, Problem> {
     let tenant = managed_tenant(&caller, &tenant)?;
+    let id = endpoint_id(&id)?;
     let change = |endpoint: &Endpoint| Ok(change::paused(endpoint, now()));
-    let endpoint = store::update(&app, &tenant, &endpoint_id(&id)?, change).await?;
+    let work = store::update(&app, &tenant, &id, change);
+    let place = (&tenant, &id);
+    let endpoint = app.act(&caller, Action::EndpointPause, place, work).await?;
     Ok(Json(EndpointView::of(&endpoint, now())))
 }
 
@@ -76,8 +79,13 @@ pub(crate) async fn resume(
     Params((tenant, id)): Params<(String, String)>,
 ) -> Result<Json<EndpointView>, Problem> {
     let tenant = managed_tenant(&caller, &tenant)?;
+    let id = endpoint_id(&id)?;
     let change = |endpoint: &Endpoint| Ok(change::resumed(endpoint, now()));
-    let endpoint = store::update(&app, &tenant, &endpoint_id(&id)?, change).await?;
+    let work = store::update(&app, &tenant, &id, change);
+    let place = (&tenant, &id);
+    let endpoint = app
+        .act(&caller, Action::EndpointResume, place, work)
+        .await?;
     Ok(Json(EndpointView::of(&endpoint, now())))
 }
 
@@ -116,17 +124,19 @@ pub(crate) async fn test(
         "data": {"endpoint_id": id.as_str()},
     });
     let submission = Submission {
-        tenant,
+        tenant: tenant.clone(),
         event_type,
         key: None,
         content_type: "application/json".to_owned(),
         headers: Vec::new(),
         parent: traceparent(&headers),
         deliver_at: None,
-        only_endpoint: Some(id),
+        only_endpoint: Some(id.clone()),
         payload: payload.to_string().into(),
     };
-    let event = accept(&app, submission, Patience::CALLER).await?;
+    let work = accept(&app, submission, Patience::CALLER);
+    let place = (&tenant, &id);
+    let event = app.act(&caller, Action::EndpointTest, place, work).await?;
     let answer = Accepted {
         id: event.id.to_string(),
         duplicate: event.duplicate,

@@ -33,6 +33,7 @@ pub fn settings() -> Settings {
         egress_allow: String::new(),
         egress_deny: String::new(),
         max_payload: 256 * 1024,
+        key_rate_limit: 1_000,
     }
 }
 

@@ -97,6 +97,7 @@ fn settings(args: &BenchArgs) -> Settings {
             egress_allow: allow.to_owned(),
             egress_deny: String::new(),
             max_payload: 256 * 1024,
+            key_rate_limit: 0,
         },
         scheduler: posthorn_scheduler::Settings::default(),
         dispatcher: posthorn_dispatcher::Settings {
@@ -107,6 +108,7 @@ fn settings(args: &BenchArgs) -> Settings {
         dlq_admin: posthorn_dlq_admin::Settings {
             listen,
             admin_key: key,
+            key_rate_limit: 0,
         },
         drain_timeout: DRAIN,
     }

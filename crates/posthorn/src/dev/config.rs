@@ -58,6 +58,16 @@ pub(crate) struct DevConfig {
     )]
     pub max_payload: String,
 
+    /// Requests a second of one API key to one of the two APIs, where the key says nothing else;
+    /// 0 is no bound. The admin key has none.
+    #[arg(
+        long,
+        env = "POSTHORN_KEY_RATE_LIMIT",
+        default_value_t = 1_000,
+        value_name = "PER_SECOND"
+    )]
+    pub key_rate_limit: u32,
+
     #[command(flatten)]
     #[serde(flatten)]
     pub nats: DevNats,
@@ -199,6 +209,7 @@ impl DevConfig {
             format!("--max-payload={}", self.max_payload),
             format!("--egress-allow={}", self.egress_allow()),
             format!("--egress-deny={deny}"),
+            format!("--key-rate-limit={}", self.key_rate_limit),
         ];
         let parsed = IngestFlags::try_parse_from(args)
             .map_err(|_| "max-payload must be a size from 1KiB to 16MiB".to_owned())?;
@@ -215,6 +226,7 @@ impl DevConfig {
         posthorn_dlq_admin::Settings {
             listen: self.admin_listen,
             admin_key: Some(key.clone()),
+            key_rate_limit: self.key_rate_limit,
         }
     }
 }
