@@ -103,30 +103,26 @@ pub(crate) async fn connect(
 /// may pass: a server that starts, a name that is not known yet.
 fn refusal(error: &ConnectError) -> Option<String> {
     match error.kind() {
-        ConnectErrorKind::AuthorizationViolation => {
-            Some("NATS refused the credentials".to_owned())
-        }
+        ConnectErrorKind::AuthorizationViolation => Some("NATS refused the credentials".to_owned()),
         ConnectErrorKind::Authentication => {
             Some("the nkey or the key of the credentials cannot sign".to_owned())
         }
         // The files: one that cannot be read or is no PEM, a key that is not the certificate's.
-        ConnectErrorKind::Tls => Some(format!("TLS: {}", innermost(error))),
+        ConnectErrorKind::Tls => causes(error).last().map(|cause| format!("TLS: {cause}")),
         _ => tls_alert(error).map(|alert| format!("TLS: {alert}")),
     }
 }
 
 /// What the handshake failed with, on either side.
-fn tls_alert(error: &(dyn Error + 'static)) -> Option<&rustls::Error> {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes
+fn tls_alert(error: &ConnectError) -> Option<&rustls::Error> {
+    causes(error)
         .filter_map(|cause| cause.downcast_ref::<std::io::Error>()?.get_ref())
         .find_map(|inner| inner.downcast_ref())
 }
 
-fn innermost<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
-    std::iter::successors(Some(error), |error| error.source())
-        .last()
-        .unwrap_or(error)
+fn causes(error: &ConnectError) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    let outermost: &(dyn Error + 'static) = error;
+    std::iter::successors(Some(outermost), |error| Error::source(*error))
 }
 
 /// What the inboxes of a connection of that name begin with: one subject token.

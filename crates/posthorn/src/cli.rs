@@ -5,6 +5,7 @@ use crate::command::{breakers, deliveries, dlq, endpoints, lanes, replays, send,
 use crate::dev::DevConfig;
 use crate::listen::ListenArgs;
 use crate::output::Output;
+use crate::setup::SetupConfig;
 use clap::{Parser, Subcommand};
 
 /// Webhook delivery on NATS JetStream.
@@ -30,6 +31,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run everything in one process, on an own nats-server, for development.
     Dev(Box<DevConfig>),
+    /// Make the streams, buckets and durables, and end; with `--manage-streams false` only check.
+    Setup(Box<SetupConfig>),
     /// Publish an event.
     Send(send::SendArgs),
     /// Manage the endpoints of a tenant.

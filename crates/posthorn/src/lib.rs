@@ -3,8 +3,8 @@
 //! Two audiences meet in this binary. Somebody who tries Posthorn wants one command that brings
 //! the whole system up, with a broker, and says what to type next: `dev`. Somebody who runs it
 //! wants its two HTTP interfaces under the fingers: every other command is a plain client of
-//! them, with no way around what they permit. None of the commands but `dev` and `bench` knows
-//! NATS.
+//! them, with no way around what they permit. None of the commands but `dev`, `setup` and
+//! `bench` knows NATS.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -20,6 +20,7 @@ mod input;
 mod instant;
 mod listen;
 mod output;
+mod setup;
 mod view;
 
 use cli::{Cli, Command};
@@ -53,6 +54,7 @@ fn run(cli: Cli) -> ExitCode {
     let output = cli.output;
     match cli.command {
         Command::Dev(config) => dev::main(*config),
+        Command::Setup(config) => setup::main(*config),
         Command::Bench(args) => finish(bench::main(&args, output)),
         Command::BenchService(args) => bench::service(args),
         other => finish(client_command(other, output)),
@@ -84,7 +86,9 @@ fn client_command(command: Command, output: Output) -> Result<(), Failure> {
             Command::Deliveries(args) => command::deliveries::run(&args, output).await,
             Command::Tail(args) => command::tail::run(&args, output).await,
             Command::Listen(args) => listen::run(*args, output).await,
-            Command::Dev(_) | Command::Bench(_) | Command::BenchService(_) => Ok(()),
+            Command::Dev(_) | Command::Setup(_) | Command::Bench(_) | Command::BenchService(_) => {
+                Ok(())
+            }
         }
     })
 }
