@@ -150,6 +150,13 @@ impl LaneState {
         }
     }
 
+    /// Whether both are the state of one lane under one owner. Owners count from 1 in each
+    /// opening of a lane, so the number alone may be that of an owner of an earlier one.
+    #[must_use]
+    pub fn is_owned_as(&self, other: &LaneState) -> bool {
+        self.owner == other.owner && self.since == other.since
+    }
+
     /// The state under another reason; `None` when there is nothing to tell.
     #[must_use]
     pub fn moved(&self, reason: LaneReason, until: UnixMillis) -> Option<LaneState> {
@@ -198,6 +205,20 @@ mod tests {
         let taken = lane.taken();
         assert_eq!(taken.owner, lane.owner + 1);
         assert_eq!(LaneState { owner: 0, ..taken }, lane);
+    }
+
+    #[test]
+    fn an_owner_of_an_earlier_opening_owns_nothing_of_a_later_one() {
+        let first = opened().taken();
+        let later = LaneState {
+            since: NOW + Duration::from_millis(1),
+            ..opened()
+        };
+        assert_eq!(first.owner, later.taken().owner);
+        assert!(!first.is_owned_as(&later.taken()));
+        assert!(!first.is_owned_as(&first.taken()));
+        let held = first.moved(LaneReason::BreakerOpen, NOW).unwrap();
+        assert!(first.is_owned_as(&held));
     }
 
     #[test]

@@ -23,7 +23,11 @@ impl Owner<'_> {
         }
         let kept = self.is_kept();
         if !kept && !self.delete_key().await? {
-            return Ok(Step::End(End::Done));
+            // Whoever has taken over has a token of its own.
+            return match self.hold.reread(self.context, self.lane).await? {
+                true => Ok(Step::Go),
+                false => Ok(Step::End(End::Done)),
+            };
         }
         if store.depth(self.lane).await? > 0 {
             return match kept || self.hold.reopen(self.context, self.lane).await? {
@@ -53,16 +57,13 @@ impl Owner<'_> {
             && endpoint.is_some_and(|endpoint| keeps_lane(&endpoint.value))
     }
 
-    /// `false` when somebody has written it meanwhile and a new token is out.
-    async fn delete_key(&mut self) -> Result<bool, BrokerError> {
+    /// `false` when somebody has written it meanwhile.
+    async fn delete_key(&self) -> Result<bool, BrokerError> {
         let bucket = self.context.lanes.watched().bucket();
         let deleted = bucket.delete(&self.lane.key(), self.hold.revision()).await;
         match deleted {
             Ok(()) => Ok(true),
-            Err(BrokerError::Conflict) => {
-                self.hand_over().await?;
-                Ok(false)
-            }
+            Err(BrokerError::Conflict) => Ok(false),
             Err(error) => Err(error),
         }
     }

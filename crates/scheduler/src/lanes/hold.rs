@@ -57,13 +57,13 @@ impl Hold {
         context
             .lanes
             .get(lane)
-            .is_some_and(|seen| seen.value.owner == self.known.value.owner)
+            .is_some_and(|seen| seen.value.is_owned_as(&self.known.value))
     }
 
     /// What others than the owner may have changed: what a replay job asks for.
     pub fn refresh(&mut self, context: &Context, lane: &LaneId) {
         if let Some(seen) = context.lanes.get(lane)
-            && seen.value.owner == self.known.value.owner
+            && seen.value.is_owned_as(&self.known.value)
             && seen.revision > self.known.revision
         {
             self.known = (*seen).clone();
@@ -111,9 +111,10 @@ impl Hold {
         }
     }
 
-    async fn reread(&mut self, context: &Context, lane: &LaneId) -> Result<bool, BrokerError> {
+    /// Reads the state anew; `false` when it is not ours any more.
+    pub async fn reread(&mut self, context: &Context, lane: &LaneId) -> Result<bool, BrokerError> {
         match context.lanes.read(lane).await? {
-            Some(found) if found.value.owner == self.known.value.owner => {
+            Some(found) if found.value.is_owned_as(&self.known.value) => {
                 self.known = found;
                 Ok(true)
             }
