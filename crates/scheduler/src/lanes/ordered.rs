@@ -3,10 +3,10 @@
 use super::End;
 use super::owner::{Owner, Step};
 use posthorn_broker::codec::Parked;
-use posthorn_broker::{BrokerError, Logged};
+use posthorn_broker::{BrokerError, Logged, StreamName};
 use posthorn_delivery::lane::{Head, Order, fold};
 use posthorn_delivery::{
-    Attempt, Delivery, Disposition, Endpoint, LaneReason, MessageId, UnixMillis,
+    Attempt, Delivery, Disposition, Endpoint, Event, LaneReason, MessageId, UnixMillis,
 };
 use std::time::Duration;
 
@@ -116,7 +116,7 @@ impl Owner<'_> {
     async fn next_head(&mut self) -> Result<bool, BrokerError> {
         if self.ordered.order.head(self.ordered.fanned_out).is_none() {
             // In this order: all events up to there are in the lane before it is read.
-            let fanned_out = self.context.lanes.store().fanned_out().await?;
+            let fanned_out = self.fanned_out().await?;
             self.read_lane().await?;
             self.ordered.fanned_out = fanned_out;
         }
@@ -135,6 +135,18 @@ impl Owner<'_> {
             None => self.ordered.order.remove(event_seq, position),
         }
         Ok(true)
+    }
+
+    /// Up to which event everything has been fanned out.
+    ///
+    /// EVENTS holds only what has not been, so what came before its first one has. The
+    /// consumer's floor alone is not enough: a server that is killed forgets the last of its
+    /// acknowledgements, not what they removed, and without a further event no floor tells.
+    async fn fanned_out(&self) -> Result<u64, BrokerError> {
+        let events = self.context.broker.log::<Event>(StreamName::Events).await?;
+        let (first, _) = events.bounds().await?;
+        let floor = self.context.lanes.store().fanned_out().await?;
+        Ok(floor.max(first.saturating_sub(1)))
     }
 
     fn begin(&mut self, event_seq: u64, item: Logged<Parked>) {
