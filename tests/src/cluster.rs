@@ -12,6 +12,8 @@ use crate::process::{Recipe, Service, free_port};
 
 /// The key that may do everything.
 pub const ADMIN_KEY: &str = "test-admin-key-0123456789abcdef";
+/// The keys that endpoints' secrets are stored under where a test has no others.
+pub const SECRET_KEYS: &str = "k1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 /// How long a service may take until it is ready, on a loaded machine.
 const READY: Duration = Duration::from_secs(60);
 
@@ -230,6 +232,7 @@ impl Cluster {
             .ops_port(free_port()?)
             .env("POSTHORN_NATS_URL", self.nats.url())
             .env("POSTHORN_ADMIN_KEY", ADMIN_KEY)
+            .env("POSTHORN_SECRET_KEYS", SECRET_KEYS)
             .env("POSTHORN_EGRESS_ALLOW", "127.0.0.0/8,::1/128");
         if let Some(port) = port {
             recipe = recipe.env("POSTHORN_LISTEN", format!("127.0.0.1:{port}"));

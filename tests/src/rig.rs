@@ -13,6 +13,7 @@ use posthorn_delivery::{
     BreakerPolicy, Delivery, Endpoint, EndpointId, Event, EventId, EventType, Pattern, RetryPolicy,
     Tenant, UnixMillis,
 };
+use posthorn_runtime::config::SecretsArgs;
 use posthorn_runtime::{Readiness, Shutdown, rng};
 use rand::RngExt;
 use std::time::Duration;
@@ -66,7 +67,8 @@ impl Rig {
         Ok(shutdown)
     }
 
-    /// Starts a dispatcher that may call loopback.
+    /// Starts a dispatcher that may call loopback, and that reads endpoints in plain unless its
+    /// settings have keys.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -78,6 +80,10 @@ impl Rig {
             egress_allow: settings
                 .egress_allow
                 .or_else(|| Some("127.0.0.0/8,::1/128".to_owned())),
+            secrets: match settings.secrets.is_set() {
+                true => settings.secrets.clone(),
+                false => SecretsArgs::of("none".parse().expect("any text is a secret")),
+            },
             ..settings
         };
         let deps = posthorn_dispatcher::Deps {

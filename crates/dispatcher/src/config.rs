@@ -4,15 +4,17 @@ use clap::Parser;
 use posthorn_egress::{EgressPolicy, parse_cidrs};
 use posthorn_runtime::ServiceConfig;
 use posthorn_runtime::config::{
-    NatsArgs, ProcessArgs, RetentionArgs, as_duration_text, as_redacted_url, duration_between,
+    NatsArgs, ProcessArgs, RetentionArgs, SecretsArgs, as_duration_text, as_redacted_url,
+    duration_between,
 };
+use posthorn_vault::{KeysError, Vault};
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// What is the dispatcher's own.
-#[derive(Clone, PartialEq, Eq, clap::Args, Serialize)]
+#[derive(Clone, clap::Args, Serialize)]
 #[command(next_help_heading = "Dispatcher")]
 pub struct Settings {
     /// HTTP requests in flight at the same time.
@@ -58,6 +60,11 @@ pub struct Settings {
         value_parser = duration_between(Duration::from_secs(1), Duration::from_secs(365 * 86_400)))]
     #[serde(serialize_with = "as_duration_text")]
     pub breaker_disable_after: Duration,
+
+    /// What opens the endpoints' secrets.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub secrets: SecretsArgs,
 }
 
 impl Default for Settings {
@@ -71,6 +78,7 @@ impl Default for Settings {
             egress_ca: None,
             dns_servers: Vec::new(),
             breaker_disable_after: Duration::from_secs(5 * 86_400),
+            secrets: SecretsArgs::default(),
         }
     }
 }
@@ -101,6 +109,14 @@ impl Settings {
         let allow = networks("egress-allow", &self.egress_allow)?;
         let deny = networks("egress-deny", &self.egress_deny)?;
         Ok(EgressPolicy::new(allow, deny))
+    }
+
+    /// What opens the endpoints' secrets.
+    ///
+    /// # Errors
+    /// When there are no keys and plain storage was not asked for, or they cannot be read.
+    pub fn vault(&self) -> Result<Vault, KeysError> {
+        Vault::from_setting(self.secrets.setting())
     }
 }
 
@@ -136,6 +152,7 @@ impl ServiceConfig for Config {
         self.retention.validate()?;
         crate::client::check_proxy(self.settings.egress_proxy.as_deref())?;
         crate::trust::check(self.settings.egress_ca.as_deref())?;
+        self.settings.vault().map_err(|error| error.to_string())?;
         self.settings.egress().map(drop)
     }
 }

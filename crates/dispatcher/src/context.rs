@@ -13,6 +13,7 @@ use posthorn_delivery::{Attempt, Endpoint};
 use posthorn_egress::EgressPolicy;
 use posthorn_lanes::Lanes;
 use posthorn_runtime::ExitError;
+use posthorn_vault::Vault;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -39,8 +40,12 @@ impl Context {
         let egress = settings
             .egress()
             .map_err(|rule| ExitError::config(anyhow::anyhow!(rule)))?;
+        let vault = settings.vault().map_err(ExitError::config)?;
+        if vault.sealing_key().is_none() {
+            tracing::warn!("POSTHORN_SECRET_KEYS is none: endpoints' secrets are read in plain");
+        }
         let client = Client::new(settings, &egress).map_err(ExitError::config)?;
-        Context::assemble(broker, settings, egress, client)
+        Context::assemble(broker, settings, egress, client, vault)
             .await
             .map_err(posthorn_wiring::exit_error)
     }
@@ -50,6 +55,7 @@ impl Context {
         settings: &Settings,
         egress: EgressPolicy,
         client: Client,
+        vault: Vault,
     ) -> Result<Arc<Context>, BrokerError> {
         // The watches outlive the stop signal: what is in flight still needs them.
         let forever = CancellationToken::new;
@@ -62,7 +68,7 @@ impl Context {
             attempts: broker.log(StreamName::Attempts).await?,
             client,
             egress,
-            prepared: PreparedCache::new(),
+            prepared: PreparedCache::new(vault),
             slots: SlotTable::new(),
             tenants: TenantTable::new(
                 settings

@@ -1,5 +1,6 @@
-//! An endpoint made ready for requests: its URL checked, its secrets decoded, its headers
-//! built. Done once for each revision of its configuration, not for each attempt.
+//! An endpoint made ready for requests: what is sealed opened, its URL checked, its secrets
+//! decoded, its headers built. Done once for each revision of its configuration, not for each
+//! attempt.
 
 use crate::connector::{basic_auth, uri_of};
 use http::header::{ACCEPT, AUTHORIZATION};
@@ -10,6 +11,7 @@ use posthorn_delivery::endpoint::StoredSecret;
 use posthorn_delivery::{Endpoint, EndpointId, UnixMillis};
 use posthorn_egress::{EgressPolicy, TargetUrl, UrlError};
 use posthorn_signing::{KeyPair, Scheme, Secret};
+use posthorn_vault::{KeyId, OpenError, Vault};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -152,12 +154,14 @@ fn custom_headers(endpoint: &Endpoint) -> Result<HeaderMap, Refusal> {
 
 /// The endpoints made ready, by revision.
 pub(crate) struct PreparedCache {
+    vault: Vault,
     cache: Cache<(EndpointId, u64), Result<Arc<Prepared>, Refusal>>,
 }
 
 impl PreparedCache {
-    pub fn new() -> PreparedCache {
+    pub fn new(vault: Vault) -> PreparedCache {
         PreparedCache {
+            vault,
             cache: Cache::builder()
                 .max_capacity(MAX_ENDPOINTS)
                 .time_to_idle(IDLE)
@@ -172,6 +176,100 @@ impl PreparedCache {
     ) -> Result<Arc<Prepared>, Refusal> {
         let key = (endpoint.value.id.clone(), endpoint.revision);
         self.cache
-            .get_with(key, || Prepared::of(&endpoint.value, egress).map(Arc::new))
+            .get_with(key, || self.prepare(&endpoint.value, egress))
+    }
+
+    fn prepare(
+        &self,
+        endpoint: &Endpoint,
+        egress: &EgressPolicy,
+    ) -> Result<Arc<Prepared>, Refusal> {
+        let opened = self.vault.opened(endpoint);
+        let opened = opened.inspect_err(|error| report(endpoint, error));
+        let opened = opened.map_err(|_| Refusal::Unusable)?;
+        Prepared::of(&opened, egress).map(Arc::new)
+    }
+}
+
+/// Somebody must act: everything for this endpoint is given up as long as it lasts.
+fn report(endpoint: &Endpoint, error: &OpenError) {
+    tracing::error!(
+        tenant = %endpoint.tenant,
+        endpoint = %endpoint.id,
+        key = error.key().map(KeyId::as_str),
+        error = error as &dyn std::error::Error,
+        "an endpoint's secrets cannot be opened; its deliveries are given up as unsignable"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use posthorn_delivery::endpoint::{Hidden, limits};
+    use posthorn_delivery::{Ordering, RetryPolicy, Tenant};
+    use posthorn_runtime::rng::rng;
+
+    const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    const K1: &str = "k1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+    const K2: &str = "k2://///////////////////////////////////////v8=";
+
+    fn endpoint() -> Versioned<Endpoint> {
+        let hidden = |text: &str| Hidden::new(text.to_owned());
+        let value = Endpoint {
+            id: EndpointId::from_bits(1),
+            tenant: Tenant::parse("acme").unwrap(),
+            url: hidden("https://user:password@example.com/hook"),
+            event_types: Vec::new(),
+            description: String::new(),
+            headers: vec![("X-Token".to_owned(), hidden("value"))],
+            signatures: vec!["v1".to_owned()],
+            secrets: vec![StoredSecret {
+                text: hidden(SECRET),
+                expires_at: None,
+            }],
+            key_pairs: Vec::new(),
+            disabled: None,
+            disabled_before: Duration::ZERO,
+            ordering: Ordering::None,
+            rate_limit: None,
+            max_backlog: limits::MAX_BACKLOG,
+            retry: RetryPolicy::default(),
+            timeout: Duration::from_secs(15),
+            max_in_flight: 32,
+            breaker: None,
+            target_epoch: 0,
+            created_at: UnixMillis(0),
+            updated_at: UnixMillis(0),
+        };
+        Versioned { value, revision: 1 }
+    }
+
+    fn prepare(setting: &str, endpoint: &Versioned<Endpoint>) -> Result<Arc<Prepared>, Refusal> {
+        let vault = Vault::from_setting(Some(setting)).unwrap();
+        PreparedCache::new(vault).get(endpoint, &EgressPolicy::locked_down())
+    }
+
+    fn assert_usable(prepared: &Prepared) {
+        assert_eq!(prepared.uri, "https://example.com/hook");
+        assert_eq!(prepared.headers["x-token"], "value");
+        assert!(prepared.headers.contains_key(AUTHORIZATION));
+        assert_eq!(prepared.secrets(UnixMillis(0))[0].reveal(), SECRET);
+    }
+
+    #[test]
+    fn sealed_and_plain_endpoints_give_the_same_requests() {
+        let plain = endpoint();
+        assert_usable(&prepare(K1, &plain).unwrap_or_else(|_| panic!("plain is read")));
+        let vault = Vault::from_setting(Some(K1)).unwrap();
+        let value = vault.sealed(&plain.value, &mut rng());
+        let sealed = Versioned { value, revision: 2 };
+        for setting in [K1.to_owned(), format!("{K2},{K1}")] {
+            let prepared = prepare(&setting, &sealed);
+            assert_usable(&prepared.unwrap_or_else(|_| panic!("the key is known")));
+        }
+        for setting in [K2, "none"] {
+            let refused = prepare(setting, &sealed).err();
+            assert_eq!(refused, Some(Refusal::Unusable), "{setting}");
+        }
     }
 }

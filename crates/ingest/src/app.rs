@@ -10,6 +10,7 @@ use posthorn_egress::EgressPolicy;
 use posthorn_http_api::auth::KEYS_CHECKED;
 use posthorn_http_api::{Act, Action, Audit, Authenticator, Identity, Limiter, Problem};
 use posthorn_runtime::ExitError;
+use posthorn_vault::Vault;
 use posthorn_wiring::exit_error;
 use std::future::Future;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub struct Parts {
     pub(crate) keys: Watched<ApiKey>,
     audit: Audit,
     pub(crate) egress: EgressPolicy,
+    pub(crate) vault: Vault,
     /// Bytes of one payload.
     pub(crate) max_payload: usize,
     /// Bytes of one batch.
@@ -54,6 +56,10 @@ impl App {
     ) -> Result<App, ExitError> {
         let key = settings.admin_key().map_err(refuse)?;
         let egress = settings.egress().map_err(refuse)?;
+        let vault = settings.vault().map_err(ExitError::config)?;
+        if vault.sealing_key().is_none() {
+            tracing::warn!("POSTHORN_SECRET_KEYS is none: endpoints' secrets are stored in plain");
+        }
         let limit = broker.max_payload();
         let max_payload = settings.max_payload(limit).map_err(refuse)?;
         let keys = broker.bucket(BucketName::Keys).await.map_err(exit_error)?;
@@ -70,6 +76,7 @@ impl App {
             keys,
             audit: Audit::new(broker.clone()),
             egress,
+            vault,
             max_payload,
             max_batch: settings.max_batch(),
             marks: marks.map_err(exit_error)?,

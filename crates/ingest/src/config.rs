@@ -1,8 +1,9 @@
 //! What this service is told.
 
 use posthorn_egress::{EgressPolicy, parse_cidrs};
-use posthorn_runtime::config::{NatsArgs, ProcessArgs, RetentionArgs, parse_bytes};
+use posthorn_runtime::config::{NatsArgs, ProcessArgs, RetentionArgs, SecretsArgs, parse_bytes};
 use posthorn_runtime::{SecretString, ServiceConfig};
+use posthorn_vault::{KeysError, Vault};
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -69,6 +70,11 @@ pub struct Settings {
         value_name = "PER_SECOND"
     )]
     pub key_rate_limit: u32,
+
+    /// What endpoints' secrets are stored under.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub secrets: SecretsArgs,
 }
 
 fn parse_payload(text: &str) -> Result<usize, String> {
@@ -86,6 +92,7 @@ impl Settings {
     /// With the rule that is broken.
     pub fn validate(&self) -> Result<(), String> {
         self.admin_key()?;
+        self.vault().map_err(|error| error.to_string())?;
         self.egress().map(|_| ())
     }
 
@@ -103,6 +110,14 @@ impl Settings {
     #[must_use]
     pub fn key_rate_limit(&self) -> Option<NonZeroU32> {
         NonZeroU32::new(self.key_rate_limit)
+    }
+
+    /// What endpoints' secrets are stored under.
+    ///
+    /// # Errors
+    /// When there are no keys and plain storage was not asked for, or they cannot be read.
+    pub fn vault(&self) -> Result<Vault, KeysError> {
+        Vault::from_setting(self.secrets.setting())
     }
 
     /// Which addresses an endpoint may have.
@@ -181,21 +196,42 @@ mod tests {
     use super::*;
     use clap::Parser;
 
+    const PLAIN: &str = "--secret-keys=none";
+
     fn parse(args: &[&str]) -> Result<Config, clap::Error> {
         Config::try_parse_from(std::iter::once("posthorn-ingest").chain(args.iter().copied()))
     }
 
     #[test]
     fn without_an_admin_key_nothing_starts() {
-        assert!(parse(&["--admin-key="]).unwrap().validate().is_err());
-        assert!(parse(&["--admin-key=k"]).unwrap().validate().is_ok());
+        assert!(parse(&["--admin-key=", PLAIN]).unwrap().validate().is_err());
+        assert!(parse(&["--admin-key=k", PLAIN]).unwrap().validate().is_ok());
+    }
+
+    #[test]
+    fn without_secret_keys_nothing_starts_and_none_of_it_is_printed() {
+        let rule = |args: &[&str]| parse(args).unwrap().validate().unwrap_err();
+        for missing in [&["--admin-key=k"][..], &["--admin-key=k", "--secret-keys="]] {
+            assert!(rule(missing).contains("openssl rand -base64 32"));
+        }
+        let said = rule(&["--admin-key=k", "--secret-keys=k1:cHJpdmF0ZQ=="]);
+        assert!(said.contains("secret-keys") && !said.contains("cHJpdmF0ZQ"));
+        let good = "--secret-keys=k1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+        let config = parse(&["--admin-key=k", good]).unwrap();
+        assert_eq!(config.validate(), Ok(()));
+        let printed = posthorn_runtime::config::to_toml(&config).unwrap();
+        assert!(
+            printed.contains("secret_keys = \"[redacted]\""),
+            "{printed}"
+        );
+        assert!(!printed.contains("AAEC") && !format!("{config:?}").contains("AAEC"));
     }
 
     #[test]
     fn ssrf_04_a_network_that_cannot_be_read_is_not_ignored() {
-        let config = parse(&["--admin-key=k", "--egress-allow=10.0.0.0/33"]).unwrap();
+        let config = parse(&["--admin-key=k", PLAIN, "--egress-allow=10.0.0.0/33"]).unwrap();
         assert!(config.validate().unwrap_err().starts_with("egress-allow"));
-        let config = parse(&["--admin-key=k", "--egress-deny=x"]).unwrap();
+        let config = parse(&["--admin-key=k", PLAIN, "--egress-deny=x"]).unwrap();
         assert!(config.validate().unwrap_err().starts_with("egress-deny"));
     }
 

@@ -25,6 +25,7 @@ use utoipa::openapi::{
     tags(
         (name = "Events", description = "Publishing"),
         (name = "Endpoints", description = "Who gets what, and how"),
+        (name = "Secrets", description = "How endpoints' secrets are stored"),
         (name = "About", description = "This document"),
     )
 )]

@@ -1,7 +1,7 @@
 //! The command line as it is typed.
 
 use crate::bench::{BenchArgs, ServiceArgs};
-use crate::command::{breakers, deliveries, dlq, endpoints, lanes, replays, send, tail};
+use crate::command::{breakers, deliveries, dlq, endpoints, lanes, replays, secrets, send, tail};
 use crate::dev::DevConfig;
 use crate::listen::ListenArgs;
 use crate::output::Output;
@@ -45,6 +45,8 @@ pub(crate) enum Command {
     Breakers(breakers::BreakersArgs),
     /// Look at endpoints whose deliveries wait in order.
     Lanes(lanes::LanesArgs),
+    /// Store endpoints' secrets under the newest key.
+    Secrets(secrets::SecretsArgs),
     /// Show what happened to an event.
     Deliveries(deliveries::DeliveriesArgs),
     /// Show attempts as they happen.
@@ -111,6 +113,7 @@ mod tests {
             &format!("breakers close {id}"),
             "lanes",
             "lanes --tenant t --reason breaker_open --watch",
+            "secrets rotate",
             "tail --tenant t",
             "deliveries evt_1",
             "listen --fail 503:5",

@@ -1,6 +1,7 @@
 //! How the processes start, or say why they do not; and what they refuse to call.
 
 use crate::support::{SOON, Town, shared, text};
+use posthorn_tests::cluster::SECRET_KEYS;
 use posthorn_tests::process::{Recipe, Service, free_port};
 use posthorn_tests::{Cluster, Role};
 use serde_json::json;
@@ -17,7 +18,8 @@ fn recipe(name: &str, folder: &Path) -> Recipe {
     let recipe = Recipe::new(name, folder)
         .ops_port(free_port().unwrap())
         // Nobody listens there.
-        .env("POSTHORN_NATS_URL", "nats://127.0.0.1:1");
+        .env("POSTHORN_NATS_URL", "nats://127.0.0.1:1")
+        .env("POSTHORN_SECRET_KEYS", SECRET_KEYS);
     match name {
         "posthorn-ingest" | "posthorn-dlq-admin" => {
             let listen = format!("127.0.0.1:{}", free_port().unwrap());
@@ -59,6 +61,15 @@ async fn exit_codes_say_whose_fault_it_is() {
         assert!(!said.contains("key-canary"), "{said}");
     }
     for name in ["posthorn-ingest", "posthorn-dispatcher"] {
+        for (case, keys) in [("unset", ""), ("short", "k1:a2V5LWNhbmFyeQ==")] {
+            let keys = at(name, case)
+                .env("POSTHORN_ADMIN_KEY", "key-canary")
+                .env("POSTHORN_SECRET_KEYS", keys);
+            let (code, said) = end(keys).await;
+            assert_eq!(code, Some(64), "{name}: {said}");
+            assert!(said.contains("openssl rand -base64 32"), "{said}");
+            assert!(!said.contains("a2V5LWNhbmFyeQ"), "{said}");
+        }
         let cidr = at(name, "cidr")
             .env("POSTHORN_ADMIN_KEY", "key-canary")
             .env("POSTHORN_EGRESS_ALLOW", "10.0.0.0/33");
@@ -89,6 +100,7 @@ async fn dlq_06_checking_and_printing_a_configuration_shows_no_secret() {
             let (code, said) = end(asked).await;
             assert_eq!(code, Some(0), "{name} {flag}: {said}");
             assert!(!said.contains("canary"), "{name} {flag}: {said}");
+            assert!(!said.contains("AAECAwQF"), "{name} {flag}: {said}");
             assert!(!said.is_empty());
             if flag == "--print-config" {
                 assert!(

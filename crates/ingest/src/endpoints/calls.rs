@@ -26,7 +26,8 @@ use utoipa::{IntoParams, ToSchema};
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "it describes what the field reader reads")]
 pub(crate) struct EndpointDocument {
-    /// `http` or `https`, at most 2048 bytes, to an address that may be called.
+    /// `http` or `https`, at most 2048 bytes, to an address that may be called. A password is
+    /// stored sealed and shown as `***`.
     #[schema(example = "https://example.com/hooks")]
     url: String,
     /// Which types it gets: NATS wildcards, at most 64. Left out is all.
@@ -34,7 +35,8 @@ pub(crate) struct EndpointDocument {
     event_types: Option<Vec<String>>,
     /// For people, at most 1024 characters.
     description: Option<String>,
-    /// Sent with every request, at most 32. None that Posthorn sets itself.
+    /// Sent with every request, at most 32. None that Posthorn sets itself. Values are stored
+    /// sealed and shown as `***`.
     headers: Option<BTreeMap<String, String>>,
     /// `v1`, `v1a`, `hub`, `svix`; several for a migration.
     #[schema(example = json!(["v1"]))]
@@ -114,7 +116,7 @@ pub(crate) async fn create(
     Json(document): Json<Object>,
 ) -> Result<Response, Problem> {
     let tenant = managed_tenant(&caller, &tenant)?;
-    let draft = document::read(&document, &app.egress)?;
+    let draft = document::read(document, None, &app.egress)?;
     let endpoint = {
         let (now, rng) = (now(), &mut rng());
         let id = EndpointId::from_bits(uuid_v7(now, rng));
@@ -127,7 +129,7 @@ pub(crate) async fn create(
     let place = format!("/v1/tenants/{}/endpoints/{}", endpoint.tenant, endpoint.id);
     let secret = newest_secret(&endpoint);
     let body = CreatedEndpoint {
-        endpoint: EndpointView::of(&endpoint, now()),
+        endpoint: EndpointView::of(&app.vault, &endpoint, now()),
         secret,
     };
     let mut response = (StatusCode::CREATED, axum::Json(body)).into_response();
@@ -176,7 +178,7 @@ pub(crate) async fn list(
     let rest = || all.iter().filter(|endpoint| endpoint.id.as_str() > after);
     let items: Vec<EndpointView> = rest()
         .take(paging.limit())
-        .map(|endpoint| EndpointView::of(endpoint, now))
+        .map(|endpoint| EndpointView::of(&app.vault, endpoint, now))
         .collect();
     let more = rest().nth(paging.limit()).is_some();
     let next = items.last().map(|last| last.id.clone()).filter(|_| more);
@@ -213,14 +215,19 @@ pub(crate) async fn show(
 ) -> Result<axum::Json<EndpointView>, Problem> {
     let tenant = managed_tenant(&caller, &tenant)?;
     let found = store::load(&app, &tenant, &endpoint_id(&id)?).await?;
-    Ok(axum::Json(EndpointView::of(&found.value, now())))
+    Ok(axum::Json(EndpointView::of(
+        &app.vault,
+        &found.value,
+        now(),
+    )))
 }
 
 /// Change an endpoint.
 ///
 /// A JSON merge patch (RFC 7396) of the endpoint as it is shown. A new `retry.preset` begins
 /// `retry` anew; a new `retry.schedule` replaces what it stands for. A new `secret` replaces the
-/// old one at once: to let both sign for a while, rotate it.
+/// old one at once: to let both sign for a while, rotate it. `***` in place of a header's value,
+/// or of the password of a URL at the same server and user, leaves what is stored as it is.
 #[utoipa::path(
     patch,
     path = "/v1/tenants/{tenant}/endpoints/{id}",
@@ -257,17 +264,18 @@ pub(crate) async fn patch(
     let endpoint = app
         .act(&caller, Action::EndpointChange, place, work)
         .await?;
-    Ok(axum::Json(EndpointView::of(&endpoint, now())))
+    Ok(axum::Json(EndpointView::of(&app.vault, &endpoint, now())))
 }
 
 fn patched(app: &App, endpoint: &Endpoint, patch: &Object) -> Result<Endpoint, Problem> {
     let now = now();
-    let shown = match serde_json::to_value(EndpointView::of(endpoint, now)) {
+    let endpoint = &store::open(app, endpoint)?;
+    let shown = match serde_json::to_value(EndpointView::of(&app.vault, endpoint, now)) {
         Ok(Value::Object(shown)) => shown,
         _ => return Err(Problem::internal()),
     };
     let document = merge(&shown, &WRITABLE, patch)?;
-    let draft = document::read(&document, &app.egress)?;
+    let draft = document::read(document, Some(endpoint), &app.egress)?;
     Ok(change::patched(endpoint, draft, now, &mut rng()))
 }
 

@@ -187,7 +187,7 @@ mod tests {
 
     fn draft(value: &Value) -> Draft {
         let egress = EgressPolicy::locked_down();
-        document::read(value.as_object().unwrap(), &egress).unwrap()
+        document::read(value.as_object().unwrap().clone(), None, &egress).unwrap()
     }
 
     fn endpoint(value: &Value) -> Endpoint {

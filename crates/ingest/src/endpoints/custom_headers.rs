@@ -7,6 +7,7 @@
 use super::fields::{Errors, Object};
 use posthorn_delivery::endpoint::Hidden;
 use posthorn_delivery::endpoint::limits::{MAX_HEADER_VALUE, MAX_HEADERS};
+use posthorn_vault::is_sealed;
 
 const MAX_NAME: usize = 128;
 
@@ -51,7 +52,7 @@ pub(crate) fn read(object: &Object, errors: &mut Errors) -> Vec<(String, Hidden)
             None => errors.add(
                 format!("headers.{name}"),
                 "is a string of at most 4096 visible ASCII characters, spaces and tabs, and \
-                 does not begin or end with a space or tab",
+                 does not begin or end with a space or tab, nor begin with `sealed:`",
             ),
         }
     }
@@ -80,6 +81,8 @@ fn is_value(text: &str) -> bool {
     text.len() <= MAX_HEADER_VALUE
         && text.bytes().all(allowed)
         && text.trim_matches([' ', '\t']).len() == text.len()
+        // What is stored sealed must be told from what is stored in plain.
+        && !is_sealed(text)
 }
 
 #[cfg(test)]
@@ -109,6 +112,7 @@ mod tests {
             json!({"X-A": {}}),
             json!({"X-A": null}),
             json!({"X-A": " v"}),
+            json!({"X-A": "sealed:v1:k1:AAAA"}),
             json!({"X-A": "v".repeat(4_097)}),
             json!({"X-A": "1", "x-a": "2"}),
         ] {

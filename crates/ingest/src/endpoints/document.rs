@@ -3,10 +3,11 @@
 use super::custom_headers;
 use super::fields::{Errors, Fields, Object};
 use super::flow::{self, Flow};
+use super::mask;
 use super::retry;
 use posthorn_delivery::endpoint::Hidden;
 use posthorn_delivery::endpoint::limits::{MAX_DESCRIPTION, MAX_PATTERNS, TIMEOUT};
-use posthorn_delivery::{BreakerPolicy, Pattern, RetryPolicy};
+use posthorn_delivery::{BreakerPolicy, Endpoint, Pattern, RetryPolicy};
 use posthorn_egress::{EgressPolicy, TargetUrl};
 use posthorn_http_api::Problem;
 use posthorn_signing::{Scheme, Secret};
@@ -53,13 +54,19 @@ pub(crate) struct Draft {
     pub breaker: Option<BreakerPolicy>,
 }
 
-/// Reads a whole document; what is not said is at its default.
+/// Reads a whole document; what is not said is at its default. A mask stands for what is stored
+/// in `stored`, an endpoint in plain, which there is not when one is created.
 ///
 /// # Errors
 /// 422 with every field that breaks its rule.
-pub(crate) fn read(document: &Object, egress: &EgressPolicy) -> Result<Draft, Problem> {
+pub(crate) fn read(
+    mut document: Object,
+    stored: Option<&Endpoint>,
+    egress: &EgressPolicy,
+) -> Result<Draft, Problem> {
     let mut errors = Errors::default();
-    let draft = read_fields(document, egress, &mut errors);
+    mask::restore(&mut document, stored, &mut errors);
+    let draft = read_fields(&document, egress, &mut errors);
     match draft {
         Some(draft) if errors.is_empty() => Ok(draft),
         _ => Err(errors.into_problem()),
@@ -214,7 +221,8 @@ mod tests {
     use serde_json::json;
 
     fn read_json(value: &Value) -> Result<Draft, Problem> {
-        read(value.as_object().unwrap(), &EgressPolicy::locked_down())
+        let document = value.as_object().unwrap().clone();
+        read(document, None, &EgressPolicy::locked_down())
     }
 
     fn with(name: &str, value: Value) -> Value {

@@ -15,6 +15,7 @@ use posthorn_http_api::body::{MAX_JSON, parse_object, require_json};
 use posthorn_http_api::time::{as_rfc3339_option, duration_text, parse_duration};
 use posthorn_http_api::{Action, Identity, Problem, read_body};
 use posthorn_runtime::rng::rng;
+use posthorn_vault::Vault;
 use posthorn_wiring::now;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -70,7 +71,8 @@ pub(crate) struct SecretsView {
 }
 
 impl SecretsView {
-    fn of(endpoint: &Endpoint, now: UnixMillis) -> SecretsView {
+    /// Of an endpoint in plain.
+    fn of(vault: &Vault, endpoint: &Endpoint, now: UnixMillis) -> SecretsView {
         let live = endpoint.secrets.iter().filter(|secret| secret.is_live(now));
         let shown = |secret: &StoredSecret| SecretView {
             secret: secret.text.reveal().to_owned(),
@@ -79,7 +81,7 @@ impl SecretsView {
         SecretsView {
             secret: newest_secret(endpoint),
             secrets: live.map(shown).collect(),
-            public_keys: public_keys(&endpoint.key_pairs, now),
+            public_keys: public_keys(vault, endpoint, now),
         }
     }
 }
@@ -132,7 +134,10 @@ pub(crate) async fn rotate(
     let tenant = managed_tenant(&caller, &tenant)?;
     let id = endpoint_id(&id)?;
     let overlap = rotation(request).await?.overlap()?;
-    let change = |endpoint: &Endpoint| change::rotated(endpoint, overlap, now(), &mut rng());
+    let change = |endpoint: &Endpoint| {
+        let endpoint = store::open(&app, endpoint)?;
+        change::rotated(&endpoint, overlap, now(), &mut rng())
+    };
     let work = store::update(&app, &tenant, &id, change);
     let place = (&tenant, &id);
     let endpoint = app.act(&caller, Action::SecretRotate, place, work).await?;
@@ -140,7 +145,7 @@ pub(crate) async fn rotate(
     Ok(Json(RotatedSecret {
         secret: newest_secret(&endpoint),
         previous_expires_at: endpoint.secrets.get(1).and_then(|old| old.expires_at),
-        public_keys: public_keys(&endpoint.key_pairs, now()),
+        public_keys: public_keys(&app.vault, &endpoint, now()),
     }))
 }
 
@@ -170,6 +175,7 @@ async fn rotation(request: Request) -> Result<Rotation, Problem> {
         (status = 401, body = Problem, content_type = "application/problem+json", description = "No key that is known"),
         (status = 403, body = Problem, content_type = "application/problem+json", description = "The key has not the scope"),
         (status = 404, body = Problem, content_type = "application/problem+json", description = "No such endpoint of this tenant"),
+        (status = 409, body = Problem, content_type = "application/problem+json", description = "It is sealed with a key that this service does not have"),
         (status = 503, body = Problem, content_type = "application/problem+json", description = "The broker is away; see Retry-After"),
     ),
     security(("key" = []))
@@ -184,5 +190,6 @@ pub(crate) async fn show_secret(
     let (place, work) = ((&tenant, &id), store::load(&app, &tenant, &id));
     let found = app.act(&caller, Action::SecretShow, place, work).await?;
     tracing::info!(caller = caller.name(), %tenant, endpoint = %id, "secret shown");
-    Ok(Json(SecretsView::of(&found.value, now())))
+    let endpoint = store::open(&app, &found.value)?;
+    Ok(Json(SecretsView::of(&app.vault, &endpoint, now())))
 }

@@ -50,7 +50,7 @@ pub(crate) async fn pause(
     let work = store::update(&app, &tenant, &id, change);
     let place = (&tenant, &id);
     let endpoint = app.act(&caller, Action::EndpointPause, place, work).await?;
-    Ok(Json(EndpointView::of(&endpoint, now())))
+    Ok(Json(EndpointView::of(&app.vault, &endpoint, now())))
 }
 
 /// Resume an endpoint, whatever it was disabled for.
@@ -86,7 +86,7 @@ pub(crate) async fn resume(
     let endpoint = app
         .act(&caller, Action::EndpointResume, place, work)
         .await?;
-    Ok(Json(EndpointView::of(&endpoint, now())))
+    Ok(Json(EndpointView::of(&app.vault, &endpoint, now())))
 }
 
 /// Send an endpoint a test event, `posthorn.test`, whatever it subscribed to.

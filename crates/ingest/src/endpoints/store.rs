@@ -1,10 +1,14 @@
-//! Endpoints in their bucket, changed by compare-and-swap. Every change wakes their lanes.
+//! Endpoints in their bucket, changed by compare-and-swap. Every change wakes their lanes, and
+//! whatever is written is sealed.
 
 use super::wake::{Changed, wake};
 use crate::app::App;
 use posthorn_broker::{BrokerError, Versioned};
 use posthorn_delivery::{Endpoint, EndpointId, Tenant};
 use posthorn_http_api::Problem;
+use posthorn_runtime::rng::rng;
+use posthorn_vault::{KeyId, OpenError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How often a change is made anew because another one came first.
@@ -30,13 +34,46 @@ pub(crate) async fn load(
     found.ok_or_else(|| Problem::not_found("endpoint"))
 }
 
+/// An endpoint in plain, for a call that is about what is sealed of it.
+///
+/// # Errors
+/// 409 where it cannot be opened: somebody must give this service the key, or write it anew.
+pub(crate) fn open(app: &App, endpoint: &Endpoint) -> Result<Endpoint, Problem> {
+    let opened = app.vault.opened(endpoint);
+    opened.map_err(|error| {
+        report(endpoint, &error);
+        let detail = match error.key() {
+            Some(key) => format!(
+                "the endpoint's secrets are sealed, and key `{key}` here does not open them"
+            ),
+            None => "the endpoint's secrets cannot be opened".to_owned(),
+        };
+        Problem::conflict("sealed", detail)
+    })
+}
+
+fn report(endpoint: &Endpoint, error: &OpenError) {
+    tracing::error!(
+        tenant = %endpoint.tenant,
+        endpoint = %endpoint.id,
+        key = error.key().map(KeyId::as_str),
+        error = error as &dyn std::error::Error,
+        "an endpoint's secrets cannot be opened"
+    );
+}
+
+fn sealed(app: &App, endpoint: &Endpoint) -> Endpoint {
+    app.vault.sealed(endpoint, &mut rng())
+}
+
 /// Stores a new endpoint.
 ///
 /// # Errors
 /// 503 where the broker does not answer.
 pub(crate) async fn insert(app: &App, endpoint: &Endpoint) -> Result<(), Problem> {
     let key = key(&endpoint.tenant, &endpoint.id);
-    app.endpoints.bucket().create(&key, endpoint).await?;
+    let stored = sealed(app, endpoint);
+    app.endpoints.bucket().create(&key, &stored).await?;
     Ok(())
 }
 
@@ -56,8 +93,9 @@ pub(crate) async fn update(
     for _ in 0..MAX_TRIES {
         let current = load(app, tenant, id).await?;
         let next = change(&current.value)?;
+        let stored = sealed(app, &next);
         let bucket = app.endpoints.bucket();
-        match bucket.swap(&key, &next, current.revision).await {
+        match bucket.swap(&key, &stored, current.revision).await {
             Ok(_) => {
                 wake(app, Changed::between(&current.value, &next)).await;
                 return Ok(next);
@@ -84,13 +122,76 @@ pub(crate) async fn remove(app: &App, tenant: &Tenant, id: &EndpointId) -> Resul
     Ok(())
 }
 
+/// What became of an endpoint that was to be sealed anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resealed {
+    /// It is sealed with the newest key now.
+    Changed,
+    /// It was already.
+    Current,
+    /// It cannot be opened, and stays as it is.
+    Unreadable,
+    /// It has been deleted.
+    Gone,
+}
+
+/// Seals the endpoint under a key of the bucket with the newest secret key. Nothing else of it
+/// changes, so no lane is woken.
+///
+/// # Errors
+/// 409 where others change it all the time, 503 where the broker does not answer.
+pub(crate) async fn reseal(app: &App, key: &str) -> Result<Resealed, Problem> {
+    let bucket = app.endpoints.bucket();
+    for _ in 0..MAX_TRIES {
+        let Some(current) = bucket.get(key).await? else {
+            return Ok(Resealed::Gone);
+        };
+        if app.vault.holds(&current.value) {
+            return Ok(Resealed::Current);
+        }
+        let opened = match app.vault.opened(&current.value) {
+            Ok(opened) => opened,
+            Err(error) => {
+                report(&current.value, &error);
+                return Ok(Resealed::Unreadable);
+            }
+        };
+        let stored = sealed(app, &opened);
+        match bucket.swap(key, &stored, current.revision).await {
+            Ok(_) => return Ok(Resealed::Changed),
+            Err(BrokerError::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(BrokerError::Conflict.into())
+}
+
+/// All endpoints of all tenants behind a key of the bucket, in the order of the keys.
+///
+/// # Errors
+/// 503 where the watch is behind and does not catch up.
+pub(crate) async fn after(
+    app: &App,
+    key: &str,
+) -> Result<Vec<(String, Arc<Versioned<Endpoint>>)>, Problem> {
+    catch_up(app).await?;
+    let mut all = app.endpoints.all();
+    all.retain(|(known, _)| known.as_str() > key);
+    Ok(all)
+}
+
 /// A tenant's endpoints in the order of their ids, which is that of their creation.
 ///
 /// # Errors
 /// 503 where the watch is behind and does not catch up.
 pub(crate) async fn all(app: &App, tenant: &Tenant) -> Result<Vec<Endpoint>, Problem> {
-    let caught_up = tokio::time::timeout(CATCH_UP, app.endpoints.catch_up()).await;
-    caught_up.map_err(|_| BrokerError::TimedOut)??;
+    catch_up(app).await?;
     let found = app.endpoints.with_prefix(&format!("{tenant}."));
     Ok(found.iter().map(|entry| entry.value.clone()).collect())
+}
+
+async fn catch_up(app: &App) -> Result<(), Problem> {
+    let caught_up = tokio::time::timeout(CATCH_UP, app.endpoints.catch_up()).await;
+    caught_up.map_err(|_| BrokerError::TimedOut)??;
+    Ok(())
 }

@@ -1,11 +1,12 @@
-//! An endpoint as it is shown. No secret is in it.
+//! An endpoint as it is shown. No secret is in it, and a mask in place of each credential.
 
 use super::flow::{OrderingView, RateLimitView};
+use super::mask::{MASK, masked_url};
 use super::retry::RetryView;
-use posthorn_delivery::endpoint::StoredSecret;
 use posthorn_delivery::{BreakerPolicy, Endpoint, UnixMillis};
 use posthorn_http_api::time::{as_duration, as_rfc3339, as_rfc3339_option};
 use posthorn_signing::KeyPair;
+use posthorn_vault::{Field, Place, Vault};
 use serde::Serialize;
 use serde_json::Number;
 use std::collections::BTreeMap;
@@ -22,14 +23,15 @@ pub(crate) struct EndpointView {
     /// Whose it is.
     #[schema(example = "acme")]
     pub tenant: String,
-    /// Where deliveries are sent.
+    /// Where deliveries are sent; `***` in place of a password.
     #[schema(example = "https://example.com/hooks")]
     pub url: String,
     /// Which types it gets: NATS wildcards, `*` one token and `>` the rest.
     pub event_types: Vec<String>,
     /// For people.
     pub description: String,
-    /// Sent with every request.
+    /// Sent with every request; `***` in place of each value.
+    #[schema(example = json!({"X-Token": "***"}))]
     pub headers: BTreeMap<String, String>,
     /// `v1`, `v1a`, `hub`, `svix`.
     pub signatures: Vec<String>,
@@ -99,13 +101,15 @@ impl From<BreakerPolicy> for BreakerView {
 }
 
 impl EndpointView {
-    /// Of an endpoint, as it stands at `now`.
-    pub(crate) fn of(endpoint: &Endpoint, now: UnixMillis) -> EndpointView {
+    /// Of an endpoint, as it stands at `now`. One that cannot be opened is shown without its URL
+    /// and public keys.
+    pub(crate) fn of(vault: &Vault, endpoint: &Endpoint, now: UnixMillis) -> EndpointView {
         let headers = endpoint.headers.iter();
+        let url = vault.open(&Place::of(endpoint, Field::Url), &endpoint.url);
         EndpointView {
             id: endpoint.id.to_string(),
             tenant: endpoint.tenant.to_string(),
-            url: endpoint.url.reveal().to_owned(),
+            url: url.map_or_else(|_| MASK.to_owned(), |url| masked_url(url.reveal())),
             event_types: endpoint
                 .event_types
                 .iter()
@@ -113,10 +117,10 @@ impl EndpointView {
                 .collect(),
             description: endpoint.description.clone(),
             headers: headers
-                .map(|(name, value)| (name.clone(), value.reveal().to_owned()))
+                .map(|(name, _)| (name.clone(), MASK.to_owned()))
                 .collect(),
             signatures: endpoint.signatures.clone(),
-            public_keys: public_keys(&endpoint.key_pairs, now),
+            public_keys: public_keys(vault, endpoint, now),
             enabled: endpoint.disabled.is_none(),
             disabled_reason: endpoint
                 .disabled
@@ -144,9 +148,11 @@ pub(crate) fn number_of_milli(milli: u32) -> Number {
 }
 
 /// The public halves of the pairs that sign at `now`, newest first.
-pub(crate) fn public_keys(pairs: &[StoredSecret], now: UnixMillis) -> Vec<String> {
-    let live = pairs.iter().filter(|pair| pair.is_live(now));
-    live.filter_map(|pair| KeyPair::parse(pair.text.reveal()).ok())
+pub(crate) fn public_keys(vault: &Vault, endpoint: &Endpoint, now: UnixMillis) -> Vec<String> {
+    let place = Place::of(endpoint, Field::KeyPair);
+    let live = endpoint.key_pairs.iter().filter(|pair| pair.is_live(now));
+    live.filter_map(|pair| vault.open(&place, &pair.text).ok())
+        .filter_map(|pair| KeyPair::parse(pair.reveal()).ok())
         .map(|pair| pair.public().to_string())
         .collect()
 }

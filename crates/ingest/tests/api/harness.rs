@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use tower::ServiceExt;
 
 pub const KEY: &str = "test-key";
+pub const SECRET_KEYS: &str = "k1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 pub const ENDPOINTS: &str = "/v1/tenants/acme/endpoints";
 
 pub struct Api {
@@ -34,6 +35,7 @@ pub fn settings() -> Settings {
         egress_deny: String::new(),
         max_payload: 256 * 1024,
         key_rate_limit: 1_000,
+        secrets: posthorn_runtime::config::SecretsArgs::of(SECRET_KEYS.parse().unwrap()),
     }
 }
 

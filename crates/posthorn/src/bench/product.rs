@@ -4,6 +4,7 @@ use super::args::BenchArgs;
 use super::cpu::Cpu;
 use super::failed;
 use super::load::{Load, TENANT};
+use super::plain_secrets;
 use super::receiver::Receiver;
 use super::report::{Measured, Product};
 use crate::dev::{Health, Listeners, Settings, System, ready};
@@ -98,11 +99,13 @@ fn settings(args: &BenchArgs) -> Settings {
             egress_deny: String::new(),
             max_payload: 256 * 1024,
             key_rate_limit: 0,
+            secrets: plain_secrets(),
         },
         scheduler: posthorn_scheduler::Settings::default(),
         dispatcher: posthorn_dispatcher::Settings {
             dispatch_concurrency: args.concurrency,
             egress_allow: Some(allow.to_owned()),
+            secrets: plain_secrets(),
             ..posthorn_dispatcher::Settings::default()
         },
         dlq_admin: posthorn_dlq_admin::Settings {

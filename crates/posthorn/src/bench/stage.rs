@@ -6,6 +6,7 @@ use super::cpu::Cpu;
 use super::failed;
 use super::fill::{endpoint_id, fill};
 use super::load::TENANT;
+use super::plain_secrets;
 use super::receiver::Receiver;
 use super::report::Measured;
 use crate::failure::Failure;
@@ -73,6 +74,7 @@ fn settings_of(args: &BenchArgs) -> posthorn_dispatcher::Settings {
     posthorn_dispatcher::Settings {
         dispatch_concurrency: args.concurrency,
         egress_allow: Some("127.0.0.0/8".to_owned()),
+        secrets: plain_secrets(),
         ..posthorn_dispatcher::Settings::default()
     }
 }

@@ -9,5 +9,6 @@ pub(crate) mod filter;
 pub(crate) mod lanes;
 pub(crate) mod progress;
 pub(crate) mod replays;
+pub(crate) mod secrets;
 pub(crate) mod send;
 pub(crate) mod tail;

@@ -5,8 +5,8 @@ use super::flags::Ungrouped;
 use crate::devfile::DEFAULT_FOLDER;
 use clap::Parser;
 use posthorn_runtime::config::{
-    NatsArgs, ProcessArgs, RetentionArgs, as_redacted_urls, duration_between, parse_prefix,
-    redact_userinfo,
+    NatsArgs, ProcessArgs, RetentionArgs, SecretsArgs, as_redacted_urls, duration_between,
+    parse_prefix, redact_userinfo,
 };
 use posthorn_runtime::{SecretString, ServiceConfig};
 use serde::Serialize;
@@ -186,10 +186,18 @@ impl DevConfig {
         said.unwrap_or_else(|| LOOPBACK.to_owned())
     }
 
+    /// The keys that endpoints' secrets are stored under, where they are given; else one is made
+    /// and kept in the data folder.
+    pub fn secrets(&self) -> Option<SecretsArgs> {
+        let given = &self.dispatcher.0.secrets;
+        given.is_set().then(|| given.clone())
+    }
+
     /// The settings of the dispatcher.
-    pub fn dispatcher(&self) -> posthorn_dispatcher::Settings {
+    pub fn dispatcher(&self, secrets: &SecretsArgs) -> posthorn_dispatcher::Settings {
         posthorn_dispatcher::Settings {
             egress_allow: Some(self.egress_allow()),
+            secrets: secrets.clone(),
             ..self.dispatcher.0.clone()
         }
     }
@@ -199,7 +207,11 @@ impl DevConfig {
     ///
     /// # Errors
     /// With the rule that is broken.
-    pub fn ingest(&self, key: &SecretString) -> Result<posthorn_ingest::Settings, String> {
+    pub fn ingest(
+        &self,
+        key: &SecretString,
+        secrets: &SecretsArgs,
+    ) -> Result<posthorn_ingest::Settings, String> {
         let deny = self.dispatcher.0.egress_deny.as_deref().unwrap_or_default();
         // Every flag is given, so that nothing is taken from the environment of another service.
         let args = [
@@ -215,6 +227,7 @@ impl DevConfig {
             .map_err(|_| "max-payload must be a size from 1KiB to 16MiB".to_owned())?;
         let settings = posthorn_ingest::Settings {
             admin_key: Some(key.clone()),
+            secrets: secrets.clone(),
             ..parsed.settings
         };
         settings.validate()?;
@@ -239,9 +252,11 @@ impl ServiceConfig for DevConfig {
     fn validate(&self) -> Result<(), String> {
         self.nats.settings(&self.nats.nats_url).validate()?;
         self.retention.validate()?;
-        self.dispatcher().egress().map(drop)?;
         let any_key = SecretString::from("x".to_owned());
-        self.ingest(&any_key).map(drop)
+        let one_is_made = || SecretsArgs::of(SecretString::from("none".to_owned()));
+        let secrets = self.secrets().unwrap_or_else(one_is_made);
+        self.dispatcher(&secrets).egress().map(drop)?;
+        self.ingest(&any_key, &secrets).map(drop)
     }
 }
 
@@ -251,6 +266,10 @@ mod tests {
 
     fn parse(args: &[&str]) -> DevConfig {
         DevConfig::try_parse_from([&["dev"], args].concat()).unwrap()
+    }
+
+    fn plain() -> SecretsArgs {
+        SecretsArgs::of(SecretString::from("none".to_owned()))
     }
 
     #[test]
@@ -267,7 +286,7 @@ mod tests {
     fn ssrf_04_loopback_is_allowed_only_where_nothing_is_said() {
         let loopback: std::net::IpAddr = [127, 0, 0, 1].into();
         let allows = |config: &DevConfig| {
-            let policy = config.dispatcher().egress().unwrap();
+            let policy = config.dispatcher(&plain()).egress().unwrap();
             policy.check_address(loopback).is_ok()
         };
         assert!(allows(&parse(&[])));
@@ -284,8 +303,8 @@ mod tests {
             &["--egress-allow=10.0.0.0/8", "--egress-deny=10.1.0.0/16"],
         ] {
             let config = parse(args);
-            let ingest = config.ingest(&key).unwrap().egress().unwrap();
-            let dispatcher = config.dispatcher().egress().unwrap();
+            let ingest = config.ingest(&key, &plain()).unwrap().egress().unwrap();
+            let dispatcher = config.dispatcher(&plain()).egress().unwrap();
             assert_eq!(format!("{ingest:?}"), format!("{dispatcher:?}"));
         }
     }
@@ -296,6 +315,7 @@ mod tests {
             ["--egress-allow=x"],
             ["--max-payload=1"],
             ["--attempt-retention=1d"],
+            ["--secret-keys=k1"],
         ] {
             assert!(parse(&args).validate().is_err(), "{args:?}");
         }
@@ -303,7 +323,11 @@ mod tests {
 
     #[test]
     fn dlq_06_neither_key_nor_password_is_printed() {
-        let config = parse(&["--admin-key=s3cret", "--nats-url=nats://u:s3cret@h"]);
+        let config = parse(&[
+            "--admin-key=s3cret",
+            "--nats-url=nats://u:s3cret@h",
+            "--secret-keys=s3cret",
+        ]);
         assert!(!format!("{config:?}").contains("s3cret"));
         let printed = posthorn_runtime::config::to_toml(&config).unwrap();
         assert!(!printed.contains("s3cret"), "{printed}");

@@ -20,7 +20,7 @@ pub(crate) use system::{Listeners, Settings, System};
 use crate::devfile::DevFile;
 use crate::output;
 use anyhow::Context;
-use posthorn_runtime::config::redact_userinfo;
+use posthorn_runtime::config::{SecretsArgs, redact_userinfo};
 use posthorn_runtime::{ExitError, SecretString, Shutdown, ops, process, rng};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -36,6 +36,7 @@ pub(crate) fn main(config: DevConfig) -> ExitCode {
 struct Front {
     data_dir: PathBuf,
     key: SecretString,
+    secrets: SecretsArgs,
     listeners: Listeners,
     urls: Urls,
     health: Health,
@@ -74,7 +75,13 @@ async fn open(config: &DevConfig, shutdown: &Shutdown) -> Result<Front, ExitErro
     let probes = bind(config.ops_listen(), "--ops-listen").await?;
     let key = match config.admin_key.clone().filter(|key| !key.is_empty()) {
         Some(key) => key,
-        None => key::load_or_make(&data_dir, &mut rng::rng()).map_err(ExitError::config)?,
+        None => key::api_key(&data_dir, &mut rng::rng()).map_err(ExitError::config)?,
+    };
+    let secrets = match config.secrets() {
+        Some(given) => given,
+        None => key::secret_keys(&data_dir, &mut rng::rng())
+            .map(SecretsArgs::of)
+            .map_err(ExitError::config)?,
     };
     let urls = Urls {
         ingest: url_of(&listeners.ingest)?,
@@ -86,6 +93,7 @@ async fn open(config: &DevConfig, shutdown: &Shutdown) -> Result<Front, ExitErro
     Ok(Front {
         data_dir,
         key,
+        secrets,
         listeners,
         urls,
         health,
@@ -104,9 +112,9 @@ async fn with_broker(
         () = shutdown.triggered() => return Ok(()),
     };
     let settings = Settings {
-        ingest: config.ingest(&front.key).map_err(rule)?,
+        ingest: config.ingest(&front.key, &front.secrets).map_err(rule)?,
         scheduler: config.scheduler.0.clone(),
-        dispatcher: config.dispatcher(),
+        dispatcher: config.dispatcher(&front.secrets),
         dlq_admin: config.dlq_admin(&front.key),
         drain_timeout: config.process.drain_timeout,
     };

@@ -15,6 +15,7 @@ mod parse;
 mod print;
 mod process;
 mod retention;
+mod secrets;
 mod values;
 
 pub use error::ConfigError;
@@ -23,6 +24,7 @@ pub use parse::parse;
 pub use print::to_toml;
 pub use process::{LogFormat, ProcessArgs};
 pub use retention::RetentionArgs;
+pub use secrets::SecretsArgs;
 pub use values::{
     as_duration_text, as_redacted_url, as_redacted_urls, duration_between, parse_bytes,
     parse_duration, parse_prefix, redact_userinfo,

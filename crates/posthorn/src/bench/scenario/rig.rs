@@ -15,6 +15,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 const ALLOW: &str = "--egress-allow=127.0.0.0/8";
+/// The data goes with the run.
+const PLAIN: &str = "--secret-keys=none";
 /// Publishes in flight while a backlog is made.
 const PIPELINED: usize = 256;
 /// A backlog of any size is taken in within so long.
@@ -79,12 +81,19 @@ impl Rig {
         let mut plan = vec![
             (
                 "ingest",
-                vec![listen(ingest), key.clone(), ALLOW.to_owned()],
+                vec![
+                    listen(ingest),
+                    key.clone(),
+                    ALLOW.to_owned(),
+                    PLAIN.to_owned(),
+                ],
             ),
             ("scheduler", Vec::new()),
             ("dlq-admin", vec![listen(admin), key]),
         ];
-        plan.extend((0..self.dispatchers).map(|_| ("dispatcher", vec![ALLOW.to_owned()])));
+        plan.extend(
+            (0..self.dispatchers).map(|_| ("dispatcher", vec![ALLOW.to_owned(), PLAIN.to_owned()])),
+        );
         for (name, flags) in plan {
             let url = self.server.client_url();
             let child = Child::spawn(name, &flags, url, self.folder.path())?;
