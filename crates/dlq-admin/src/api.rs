@@ -1,7 +1,7 @@
 //! The routes, and the document that describes them: one list makes both.
 
 use crate::app::App;
-use crate::{attempts, breakers, deliveries, jobs, lanes, letters};
+use crate::{api_keys, attempts, audit, breakers, deliveries, jobs, lanes, letters};
 use axum::{Json, Router};
 use posthorn_http_api::openapi::describe_refusals;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -14,7 +14,8 @@ use utoipa_axum::routes;
 #[openapi(
     info(
         title = "Posthorn: operating",
-        description = "Dead letters, replays, attempts, circuit breakers and lanes.",
+        description = "Dead letters, replays, attempts, circuit breakers, lanes, API keys \
+                       and the log of what was done.",
     ),
     modifiers(&BearerKey),
     tags(
@@ -23,6 +24,8 @@ use utoipa_axum::routes;
         (name = "attempts", description = "What happened"),
         (name = "breakers", description = "Endpoints that are cut off"),
         (name = "lanes", description = "Endpoints whose deliveries wait in order"),
+        (name = "API keys", description = "Who may call; for the admin key only"),
+        (name = "audit", description = "Who did what"),
     )
 )]
 struct Document;
@@ -59,6 +62,15 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(breakers::open_breaker))
         .routes(routes!(breakers::close_breaker))
         .routes(routes!(lanes::list::list_lanes))
+        .routes(routes!(
+            api_keys::calls::create_key,
+            api_keys::calls::list_keys
+        ))
+        .routes(routes!(
+            api_keys::calls::show_key,
+            api_keys::calls::revoke_key
+        ))
+        .routes(routes!(audit::list_audit))
         .routes(routes!(openapi_document))
 }
 

@@ -1,4 +1,5 @@
-//! The operator's room: dead letters, what happened to an event, circuit breakers and lanes.
+//! The operator's room: dead letters, what happened to an event, circuit breakers, lanes, API keys
+//! and the log of who did what.
 //!
 //! Everything here is about what the line has put aside. The service reads the streams DLQ and
 //! ATTEMPTS as logs, without consumers, and so takes nothing from the line and can be away or
@@ -12,8 +13,10 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod api;
+pub mod api_keys;
 pub mod app;
 pub mod attempts;
+pub mod audit;
 pub mod breakers;
 pub mod config;
 pub mod deliveries;

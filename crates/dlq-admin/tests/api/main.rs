@@ -3,11 +3,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod audit;
 mod breakers;
 mod jobs;
+mod keys;
 mod lanes;
 mod letters;
 mod lookup;
 mod process;
 mod room;
 mod surface;
+mod tenants;

@@ -28,6 +28,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 use tokio::sync::Mutex;
 use tower::ServiceExt;
 
@@ -101,8 +102,13 @@ impl Room {
         self.shutdown.spawn(work);
     }
 
+    /// The whole answer, with its headers.
+    pub async fn response(&self, request: Request<Body>) -> axum::response::Response {
+        self.router.clone().oneshot(request).await.unwrap()
+    }
+
     pub async fn send(&self, request: Request<Body>) -> (StatusCode, Bytes) {
-        let response = self.router.clone().oneshot(request).await.unwrap();
+        let response = self.response(request).await;
         let status = response.status();
         (
             status,
@@ -111,10 +117,21 @@ impl Room {
     }
 
     pub async fn call(&self, method: Method, path: &str, body: &str) -> (StatusCode, Value) {
+        self.call_as(KEY, method, path, body).await
+    }
+
+    /// A call with another key.
+    pub async fn call_as(
+        &self,
+        key: &str,
+        method: Method,
+        path: &str,
+        body: &str,
+    ) -> (StatusCode, Value) {
         let request = Request::builder()
             .method(method)
             .uri(path)
-            .header(header::AUTHORIZATION, format!("Bearer {KEY}"))
+            .header(header::AUTHORIZATION, format!("Bearer {key}"))
             .header(header::CONTENT_TYPE, "application/json")
             .body(Body::from(body.to_owned()))
             .unwrap();
@@ -123,6 +140,35 @@ impl Room {
             status,
             serde_json::from_slice(&bytes).unwrap_or(Value::Null),
         )
+    }
+
+    /// Makes a key as the document says, and returns the answer.
+    pub async fn key(&self, document: Value) -> Value {
+        let (status, body) = self.post("/v1/api-keys", &document.to_string()).await;
+        assert_eq!(status, StatusCode::CREATED, "{body}");
+        body
+    }
+
+    /// Deletes a stream behind the back of the service, in NATS' own words.
+    pub async fn delete_stream(&self, name: &str) {
+        let address = self.nats_url().replace("nats://", "");
+        let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let (reader, mut writer) = stream.into_split();
+        let ask = format!(
+            "CONNECT {{\"verbose\":false}}\r\nSUB answer 1\r\n\
+             PUB $JS.API.STREAM.DELETE.{name} answer 0\r\n\r\n"
+        );
+        writer.write_all(ask.as_bytes()).await.unwrap();
+        let mut lines = tokio::io::BufReader::new(reader).lines();
+        let answered = tokio::time::timeout(PATIENCE, async {
+            while let Some(line) = lines.next_line().await.unwrap() {
+                if line.contains("\"success\":true") {
+                    return;
+                }
+            }
+            panic!("the stream was not deleted");
+        });
+        answered.await.unwrap();
     }
 
     pub async fn get(&self, path: &str) -> Value {

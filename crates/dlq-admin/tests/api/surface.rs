@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 /// The contract's own list.
-const ROUTES: [(&str, &str); 19] = [
+const ROUTES: [(&str, &str); 24] = [
     ("GET", "/v1/dead-letters"),
     ("GET", "/v1/dead-letters/{id}"),
     ("DELETE", "/v1/dead-letters/{id}"),
@@ -30,6 +30,11 @@ const ROUTES: [(&str, &str); 19] = [
     ("POST", "/v1/breakers/{endpoint}/open"),
     ("POST", "/v1/breakers/{endpoint}/close"),
     ("GET", "/v1/lanes"),
+    ("POST", "/v1/api-keys"),
+    ("GET", "/v1/api-keys"),
+    ("GET", "/v1/api-keys/{id}"),
+    ("DELETE", "/v1/api-keys/{id}"),
+    ("GET", "/v1/audit"),
     ("GET", "/v1/openapi.json"),
 ];
 
