@@ -233,7 +233,8 @@ impl Cluster {
             .env("POSTHORN_NATS_URL", self.nats.url())
             .env("POSTHORN_ADMIN_KEY", ADMIN_KEY)
             .env("POSTHORN_SECRET_KEYS", SECRET_KEYS)
-            .env("POSTHORN_EGRESS_ALLOW", "127.0.0.0/8,::1/128");
+            .env("POSTHORN_EGRESS_ALLOW", "127.0.0.0/8,::1/128")
+            .env("POSTHORN_EGRESS_ALLOW_HTTP", "true");
         if let Some(port) = port {
             recipe = recipe.env("POSTHORN_LISTEN", format!("127.0.0.1:{port}"));
         }

@@ -67,8 +67,8 @@ impl Rig {
         Ok(shutdown)
     }
 
-    /// Starts a dispatcher that may call loopback, and that reads endpoints in plain unless its
-    /// settings have keys.
+    /// Starts a dispatcher that may call loopback, by `http` too, and that reads endpoints in
+    /// plain unless its settings have keys.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -84,6 +84,7 @@ impl Rig {
                 true => settings.secrets.clone(),
                 false => SecretsArgs::of("none".parse().expect("any text is a secret")),
             },
+            egress_allow_http: settings.egress_allow_http.or(Some(true)),
             ..settings
         };
         let deps = posthorn_dispatcher::Deps {

@@ -1,6 +1,7 @@
 //! The straight line of one attempt.
 
 use crate::context::Context;
+use crate::failure::Failed;
 use crate::send::Answer;
 use crate::settle::{self, Started};
 use crate::slots::{Full, Slot};
@@ -240,8 +241,8 @@ async fn attempt(context: &Context, delivery: &Delivery, endpoint: &Versioned<En
     let now = posthorn_wiring::now();
     let prepared = match context.prepared.get(endpoint, &context.egress) {
         Ok(prepared) => prepared,
-        Err(prepared::Refusal::Egress) => {
-            return Answer::without_request(Failure::EgressDenied, now);
+        Err(prepared::Refusal::Egress(rule)) => {
+            return Answer::without_request(Failed::denied(&rule), now);
         }
         Err(prepared::Refusal::Unusable) => {
             return Answer::without_request(Failure::Unsignable, now);

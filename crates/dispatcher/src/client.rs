@@ -6,7 +6,7 @@
 
 use crate::config::Settings;
 use crate::connector::{Connector, Proxy};
-use crate::failure::failure_of;
+use crate::failure::{Failed, failure_of};
 use crate::prepared::Prepared;
 use crate::resolver::{Guard, GuardedResolver};
 use crate::socket::{Dialer, Used};
@@ -19,7 +19,6 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client as Pool;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use posthorn_delivery::Failure;
 use posthorn_egress::{EgressPolicy, TargetUrl};
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +69,7 @@ impl Client {
         prepared: &Prepared,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Response<Incoming>, Failure> {
+    ) -> Result<Response<Incoming>, Failed> {
         self.check(&prepared.target).await?;
         let empty = body.is_empty();
         let mut request = Request::new(Full::new(body));
@@ -96,7 +95,7 @@ impl Client {
 
     /// With a proxy the connection does not go through our resolver, so the name is resolved
     /// and judged here first. Without one the resolver does it as part of the connection.
-    async fn check(&self, target: &TargetUrl) -> Result<(), Failure> {
+    async fn check(&self, target: &TargetUrl) -> Result<(), Failed> {
         if self.proxy.is_none() || target.literal_ip().is_some() {
             return Ok(());
         }
@@ -104,7 +103,7 @@ impl Client {
             .resolve(target.host())
             .await
             .map(drop)
-            .map_err(|error| error.failure())
+            .map_err(|error| error.failed())
     }
 
     /// What a proxy must see on a request that it sends on; a tunnel has shown it before.

@@ -1,7 +1,9 @@
 //! The dispatcher's settings.
 
+use clap::ArgAction;
 use clap::Parser;
-use posthorn_egress::{EgressPolicy, parse_cidrs};
+use clap::builder::BoolishValueParser;
+use posthorn_egress::{EgressPolicy, EgressRules, PortList};
 use posthorn_runtime::ServiceConfig;
 use posthorn_runtime::config::{
     NatsArgs, ProcessArgs, RetentionArgs, SecretsArgs, as_duration_text, as_redacted_url,
@@ -28,13 +30,24 @@ pub struct Settings {
         value_parser = clap::value_parser!(u32).range(1..=16_384))]
     pub tenant_concurrency: Option<u32>,
 
-    /// Networks that deliveries may reach although they are private, comma separated.
-    #[arg(long, env = "POSTHORN_EGRESS_ALLOW", value_name = "CIDRS")]
+    /// Networks (10.1.0.0/16) and hosts (hooks.example.com, *.example.com) that deliveries may
+    /// reach although they are private, comma separated.
+    #[arg(long, env = "POSTHORN_EGRESS_ALLOW", value_name = "LIST")]
     pub egress_allow: Option<String>,
 
-    /// Networks that deliveries may never reach, comma separated.
-    #[arg(long, env = "POSTHORN_EGRESS_DENY", value_name = "CIDRS")]
+    /// Networks and hosts that deliveries may never reach, comma separated; wins over what is
+    /// allowed.
+    #[arg(long, env = "POSTHORN_EGRESS_DENY", value_name = "LIST")]
     pub egress_deny: Option<String>,
+
+    /// Deliver to http URLs too, without TLS; false where it is not set.
+    #[arg(long, env = "POSTHORN_EGRESS_ALLOW_HTTP", value_name = "BOOL",
+        action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    pub egress_allow_http: Option<bool>,
+
+    /// Ports that deliveries may go to, and ranges of them, comma separated.
+    #[arg(long, env = "POSTHORN_EGRESS_PORTS", default_value = PortList::DEFAULT, value_name = "PORTS")]
+    pub egress_ports: String,
 
     /// An HTTP proxy that every delivery goes through; proxy variables of the environment are
     /// ignored. Names are still resolved and checked here first.
@@ -74,6 +87,8 @@ impl Default for Settings {
             tenant_concurrency: None,
             egress_allow: None,
             egress_deny: None,
+            egress_allow_http: None,
+            egress_ports: PortList::DEFAULT.to_owned(),
             egress_proxy: None,
             egress_ca: None,
             dns_servers: Vec::new(),
@@ -90,6 +105,8 @@ impl std::fmt::Debug for Settings {
             .field("tenant_concurrency", &self.tenant_concurrency)
             .field("egress_allow", &self.egress_allow)
             .field("egress_deny", &self.egress_deny)
+            .field("egress_allow_http", &self.egress_allow_http)
+            .field("egress_ports", &self.egress_ports)
             .field("egress_ca", &self.egress_ca)
             .field("dns_servers", &self.dns_servers)
             .finish_non_exhaustive()
@@ -97,18 +114,18 @@ impl std::fmt::Debug for Settings {
 }
 
 impl Settings {
-    /// Which addresses may be called.
+    /// What may be called.
     ///
     /// # Errors
-    /// When a network cannot be read.
+    /// When a rule cannot be read; names the setting.
     pub fn egress(&self) -> Result<EgressPolicy, String> {
-        let networks = |name: &str, text: &Option<String>| {
-            parse_cidrs(text.as_deref().unwrap_or_default())
-                .map_err(|error| format!("{name}: {error}"))
-        };
-        let allow = networks("egress-allow", &self.egress_allow)?;
-        let deny = networks("egress-deny", &self.egress_deny)?;
-        Ok(EgressPolicy::new(allow, deny))
+        EgressPolicy::read(&EgressRules {
+            allow: self.egress_allow.as_deref().unwrap_or_default(),
+            deny: self.egress_deny.as_deref().unwrap_or_default(),
+            plain_http: self.egress_allow_http.unwrap_or_default(),
+            ports: &self.egress_ports,
+        })
+        .map_err(|error| error.to_string())
     }
 
     /// What opens the endpoints' secrets.

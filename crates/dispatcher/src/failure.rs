@@ -10,6 +10,33 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
+/// Why a request was not answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failed {
+    pub failure: Failure,
+    /// The rule that kept it from being made; empty where that is no rule's doing.
+    pub detail: String,
+}
+
+impl Failed {
+    /// A rule of the operator's forbids it.
+    pub fn denied(rule: &impl ToString) -> Failed {
+        Failed {
+            failure: Failure::EgressDenied,
+            detail: rule.to_string(),
+        }
+    }
+}
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Failed {
+        Failed {
+            failure,
+            detail: String::new(),
+        }
+    }
+}
+
 /// A connection that was closed under us says so at once; later it is the receiver that
 /// failed while it worked on the request.
 const STALE: Duration = Duration::from_millis(500);
@@ -24,11 +51,13 @@ const LOCAL: [i32; 5] = [
 ];
 
 /// What kept a request from being answered, `after` it was begun.
-pub(crate) fn failure_of(error: &legacy::Error, after: Duration) -> Failure {
+pub(crate) fn failure_of(error: &legacy::Error, after: Duration) -> Failed {
+    let resolve = links(error).find_map(|e| e.downcast_ref::<ResolveError>());
+    resolve.map_or_else(|| sent_in_vain(error, after).into(), ResolveError::failed)
+}
+
+fn sent_in_vain(error: &legacy::Error, after: Duration) -> Failure {
     let chain = || links(error);
-    if let Some(resolve) = chain().find_map(|e| e.downcast_ref::<ResolveError>()) {
-        return resolve.failure();
-    }
     if chain().filter_map(|e| e.downcast_ref()).any(is_local) {
         return Failure::Local;
     }

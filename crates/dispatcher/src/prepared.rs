@@ -51,10 +51,10 @@ struct Live<T> {
 }
 
 /// Why no request can be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Its URL may not be called.
-    Egress,
+    /// Its URL may not be called, by this rule.
+    Egress(UrlError),
     /// Its configuration gives no valid request.
     Unusable,
 }
@@ -78,11 +78,13 @@ impl<T: Clone> Live<T> {
 
 impl Prepared {
     fn of(endpoint: &Endpoint, egress: &EgressPolicy) -> Result<Prepared, Refusal> {
-        let target =
-            TargetUrl::parse(endpoint.url.reveal(), egress).map_err(|error| match error {
-                UrlError::Denied(_) | UrlError::LocalName(_) => Refusal::Egress,
-                _ => Refusal::Unusable,
-            })?;
+        let target = TargetUrl::parse(endpoint.url.reveal(), egress).map_err(|error| {
+            if error.is_policy() {
+                Refusal::Egress(error)
+            } else {
+                Refusal::Unusable
+            }
+        })?;
         let schemes: Result<Vec<Scheme>, _> = endpoint
             .signatures
             .iter()

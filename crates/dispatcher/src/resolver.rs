@@ -2,13 +2,14 @@
 //! connection. A name with any forbidden address is refused as a whole, and so is everything
 //! when no answer comes.
 
+use crate::failure::Failed;
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{LookupIpStrategy, NameServerConfig, ResolverConfig};
 use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hyper_util::client::legacy::connect::dns::Name;
 use posthorn_delivery::Failure;
-use posthorn_egress::EgressPolicy;
+use posthorn_egress::{EgressDenied, EgressPolicy};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,23 +19,27 @@ use tower_service::Service;
 
 const LOOKUP: Duration = Duration::from_secs(5);
 
-/// Why a name gave no address. The text holds neither the name nor an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+/// So many addresses of an answer are tried at most. All of them are judged before.
+const MAX_DIALLED: usize = 8;
+
+/// Why a name gave no address. The text does not hold the name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ResolveError {
     #[error("the name does not resolve")]
     NoAnswer,
-    #[error("the name resolves to an address that may not be called")]
-    Denied,
+    #[error("the name may not be called")]
+    Denied(#[source] EgressDenied),
     #[error("there is no socket to ask for the name with")]
     Local,
 }
 
 impl ResolveError {
-    pub fn failure(self) -> Failure {
+    /// What the record says of it.
+    pub fn failed(&self) -> Failed {
         match self {
-            ResolveError::NoAnswer => Failure::Dns,
-            ResolveError::Denied => Failure::EgressDenied,
-            ResolveError::Local => Failure::Local,
+            ResolveError::NoAnswer => Failure::Dns.into(),
+            ResolveError::Denied(rule) => Failed::denied(&rule.of_name()),
+            ResolveError::Local => Failure::Local.into(),
         }
     }
 }
@@ -66,10 +71,11 @@ impl Guard {
 
     /// Every address of a name, all of them allowed.
     pub async fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, ResolveError> {
-        let addresses = self.lookup(host).await?;
+        let mut addresses = self.lookup(host).await?;
         self.policy
-            .check_all(&addresses)
-            .map_err(|_| ResolveError::Denied)?;
+            .check_answer(host, &addresses)
+            .map_err(ResolveError::Denied)?;
+        addresses.truncate(MAX_DIALLED);
         Ok(addresses)
     }
 

@@ -1,6 +1,7 @@
 //! One request, bounded in time and bytes whatever the receiver does.
 
 use crate::context::Context;
+use crate::failure::Failed;
 use crate::prepared::Prepared;
 use crate::request;
 use bytes::{Bytes, BytesMut};
@@ -26,16 +27,23 @@ pub(crate) struct Answer {
     pub latency: Duration,
     pub outcome: Outcome,
     pub body: Bytes,
+    /// What a letter says beside its reason. Empty where the outcome says it all.
+    pub detail: String,
 }
 
 impl Answer {
     /// The answer to an attempt for which no request was made.
-    pub fn without_request(failure: Failure, at: UnixMillis) -> Answer {
+    pub fn without_request(failed: impl Into<Failed>, at: UnixMillis) -> Answer {
+        Answer::failed(failed.into(), at, Duration::ZERO)
+    }
+
+    fn failed(failed: Failed, at: UnixMillis, latency: Duration) -> Answer {
         Answer {
             at,
-            latency: Duration::ZERO,
-            outcome: Outcome::Failed(failure),
+            latency,
+            outcome: Outcome::Failed(failed.failure),
             body: Bytes::new(),
+            detail: failed.detail,
         }
     }
 }
@@ -60,7 +68,7 @@ pub(crate) async fn send(
     // now and then resets every smaller timeout.
     let response = tokio::time::timeout(endpoint.timeout, exchange)
         .await
-        .unwrap_or(Err(Failure::Timeout));
+        .unwrap_or(Err(Failure::Timeout.into()));
     let latency = begun.elapsed();
     histogram!("posthorn_attempt_duration_seconds").record(latency.as_secs_f64());
     match response {
@@ -76,14 +84,10 @@ pub(crate) async fn send(
                 latency,
                 outcome,
                 body,
+                detail: String::new(),
             }
         }
-        Err(failure) => Answer {
-            at,
-            latency,
-            outcome: Outcome::Failed(failure),
-            body: Bytes::new(),
-        },
+        Err(failed) => Answer::failed(failed, at, latency),
     }
 }
 

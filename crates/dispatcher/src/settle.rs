@@ -36,6 +36,7 @@ pub(crate) async fn settle(
     started: Started,
     answer: Answer,
 ) -> Result<(), BrokerError> {
+    let detail = answer.detail.clone();
     let mine = record(&delivery, endpoint, started, answer);
     let stored = context.broker.publish_attempt(&mine).await?;
     let first = if stored.duplicate {
@@ -48,7 +49,14 @@ pub(crate) async fn settle(
         None
     };
     let decided = first.unwrap_or(mine);
-    finish(context, delivery, endpoint, &decided, stored.sequence).await
+    finish(
+        context,
+        delivery,
+        endpoint,
+        (&decided, stored.sequence),
+        detail,
+    )
+    .await
 }
 
 /// Carries out what was decided about a delivery that is sent in order, where its attempt was
@@ -68,7 +76,14 @@ pub(crate) async fn resume(context: &Context, delivery: &Delivery) -> Result<boo
     };
     let endpoint = endpoints::find(context, delivery).await?;
     let endpoint = endpoint.as_ref().map(|known| &known.value);
-    finish(context, delivery.clone(), endpoint, &decided, sequence).await?;
+    finish(
+        context,
+        delivery.clone(),
+        endpoint,
+        (&decided, sequence),
+        String::new(),
+    )
+    .await?;
     Ok(true)
 }
 
@@ -76,12 +91,12 @@ async fn finish(
     context: &Context,
     delivery: Delivery,
     endpoint: Option<&Endpoint>,
-    decided: &Attempt,
-    sequence: u64,
+    (decided, sequence): (&Attempt, u64),
+    detail: String,
 ) -> Result<(), BrokerError> {
     let (told, done) = tokio::join!(
         tell(context, endpoint, decided),
-        carry_out(context, delivery, decided, sequence),
+        carry_out(context, delivery, (decided, sequence), detail),
     );
     if let Err(error) = told {
         // The breaker is advice; the delivery must not be repeated for it.
@@ -172,8 +187,8 @@ fn has_been_down_for(state: &BreakerState, limit: Duration) -> bool {
 async fn carry_out(
     context: &Context,
     delivery: Delivery,
-    attempt: &Attempt,
-    sequence: u64,
+    (attempt, sequence): (&Attempt, u64),
+    detail: String,
 ) -> Result<(), BrokerError> {
     let now = posthorn_wiring::now();
     let delivery = delivery.with_attempt(attempt.summary(sequence));
@@ -194,7 +209,10 @@ async fn carry_out(
         }
         Disposition::Dead(reason) => {
             counter!("posthorn_dead_letters_total", "reason" => reason.as_str()).increment(1);
-            let letter = DeadLetter::of(&delivery, reason, now);
+            let letter = DeadLetter {
+                detail,
+                ..DeadLetter::of(&delivery, reason, now)
+            };
             publish_letter(context, &letter, &delivery.message_id()).await
         }
         Disposition::Skipped => Ok(()),

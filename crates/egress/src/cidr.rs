@@ -35,10 +35,13 @@ pub fn parse_cidrs(text: &str) -> Result<Vec<IpNet>, CidrError> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
-    text.split(',').map(|item| parse(item.trim())).collect()
+    text.split(',')
+        .map(|item| parse_cidr(item.trim()))
+        .collect()
 }
 
-fn parse(item: &str) -> Result<IpNet, CidrError> {
+/// Reads one network or bare address, without space around it.
+pub(crate) fn parse_cidr(item: &str) -> Result<IpNet, CidrError> {
     if let Ok(address) = item.parse::<IpAddr>() {
         return Ok(IpNet::from(address));
     }

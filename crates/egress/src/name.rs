@@ -7,8 +7,6 @@
 
 use std::fmt;
 
-use crate::policy::EgressPolicy;
-
 const LOCALHOST: [&str; 2] = ["localhost", "localdomain"];
 
 const METADATA: [&str; 4] = [
@@ -35,13 +33,13 @@ const PRIVATE: [&str; 8] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
     /// `localhost` and everything under it is this machine. Permitted where the policy allows
-    /// `127.0.0.1`.
+    /// `127.0.0.1` or the name.
     Localhost,
     /// A name without a dot is completed or answered by the local network. Permitted where the
-    /// policy allows a network beyond this machine.
+    /// policy allows a network beyond this machine, or the name.
     SingleLabel,
     /// Names under this suffix exist on private networks only. Permitted where the policy allows
-    /// a network beyond this machine.
+    /// a network beyond this machine, or the name.
     Private(&'static str),
     /// The name of a cloud's metadata service. Never permitted.
     Metadata,
@@ -69,19 +67,9 @@ pub(crate) fn is_well_formed(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(label)
 }
 
-/// The rule that the name breaks under this policy. The name is in lower case and has no root's
-/// dot.
-pub(crate) fn broken_rule(name: &str, policy: &EgressPolicy) -> Option<NameRule> {
-    let rule = local_rule(name)?;
-    let permitted = match rule {
-        NameRule::Localhost => policy.allows_loopback(),
-        NameRule::SingleLabel | NameRule::Private(_) => policy.allows_private_network(),
-        NameRule::Metadata | NameRule::Onion => false,
-    };
-    (!permitted).then_some(rule)
-}
-
-fn local_rule(name: &str) -> Option<NameRule> {
+/// The rule that a name breaks where nothing is allowed. The name is in lower case and has no
+/// root's dot.
+pub(crate) fn local_rule(name: &str) -> Option<NameRule> {
     let under = |suffix: &str| {
         name.strip_suffix(suffix)
             .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))

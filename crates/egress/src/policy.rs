@@ -1,16 +1,25 @@
 //! The operator's word on top of what addresses are.
+//!
+//! In this order: what is denied is refused, by host or by any address; what is allowed passes;
+//! the rest passes where it is globally reachable. A host that is allowed may lead to the
+//! operator's own networks, and not to what is nobody's host (link-local, where clouds keep their
+//! credentials, multicast, reserved): whoever can change one name of an allowed domain must not
+//! get there. Such a block has to be allowed by its network.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
 
 use crate::address::{AddressClass, classify};
-use crate::cidr::canonical_net;
-use crate::embedding::{canonical, embedded};
+use crate::embedding::canonical;
+use crate::host::HostPattern;
+use crate::list::{EgressList, ListError};
+use crate::name::{self, NameRule};
+use crate::ports::{PortList, PortsError};
 use crate::range::Range;
 
-/// Why an address may not be called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why an address or a host may not be called.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EgressDenied {
     /// The address is not globally reachable and not on the allow list.
     #[error("address {address} is {range}")]
@@ -28,35 +37,124 @@ pub enum EgressDenied {
         /// The item of the list.
         net: IpNet,
     },
+    /// The operator denies the host.
+    #[error("the host is on the deny list ({host})")]
+    DenyHost {
+        /// The item of the list.
+        host: HostPattern,
+    },
     /// The name has no address at all.
     #[error("the name has no address")]
     NoAddress,
 }
 
-/// Which addresses may be called: those not denied, and among them the globally reachable and
-/// the allowed. The default is [`EgressPolicy::locked_down`].
+impl EgressDenied {
+    /// The rule in words for whoever wrote the host's name, without the address that it turned out
+    /// to have: an inner name server's answer is not theirs to read.
+    #[must_use]
+    pub fn of_name(&self) -> String {
+        match self {
+            Self::Special { range, .. } => format!("an address of the host is {range}"),
+            Self::DenyList { net, .. } => {
+                format!("an address of the host is on the deny list ({net})")
+            }
+            Self::DenyHost { .. } | Self::NoAddress => self.to_string(),
+        }
+    }
+}
+
+/// What an operator set, as text.
+#[derive(Clone, Copy, Debug)]
+pub struct EgressRules<'a> {
+    /// Networks and hosts that may be called although they are private.
+    pub allow: &'a str,
+    /// Networks and hosts that may never be called.
+    pub deny: &'a str,
+    /// Whether `http` may be called, without TLS.
+    pub plain_http: bool,
+    /// Ports that may be called, as [`PortList::parse`] reads them.
+    pub ports: &'a str,
+}
+
+impl Default for EgressRules<'_> {
+    /// What [`EgressPolicy::locked_down`] is.
+    fn default() -> Self {
+        Self {
+            allow: "",
+            deny: "",
+            plain_http: false,
+            ports: PortList::DEFAULT,
+        }
+    }
+}
+
+/// Which rule cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RulesError {
+    /// What is allowed.
+    #[error("egress-allow: {0}")]
+    Allow(ListError),
+    /// What is denied.
+    #[error("egress-deny: {0}")]
+    Deny(ListError),
+    /// The ports.
+    #[error("egress-ports: {0}")]
+    Ports(PortsError),
+}
+
+/// What may be called: hosts and addresses that are not denied, and among them the globally
+/// reachable and the allowed; by `https`, and `http` where that is permitted; on the ports of a
+/// list. The default is [`EgressPolicy::locked_down`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EgressPolicy {
-    allow: Vec<IpNet>,
-    deny: Vec<IpNet>,
+    allow: EgressList,
+    deny: EgressList,
+    plain_http: bool,
+    ports: PortList,
 }
 
 impl EgressPolicy {
-    /// Allows the first networks although they are not globally reachable, and denies the second
-    /// whatever they are. Deny wins.
+    /// Allows the first list although it is not globally reachable, and denies the second
+    /// whatever it is. Deny wins. `https` only, on the default ports.
     #[must_use]
-    pub fn new(allow: Vec<IpNet>, deny: Vec<IpNet>) -> Self {
-        let canonical = |nets: Vec<IpNet>| nets.into_iter().map(canonical_net).collect();
+    pub fn new(allow: impl Into<EgressList>, deny: impl Into<EgressList>) -> Self {
         Self {
-            allow: canonical(allow),
-            deny: canonical(deny),
+            allow: allow.into(),
+            deny: deny.into(),
+            ..Self::default()
         }
     }
 
-    /// Allows what is globally reachable and nothing else.
+    /// Reads what an operator set.
+    ///
+    /// # Errors
+    ///
+    /// [`RulesError`] names the setting and the item.
+    pub fn read(rules: &EgressRules<'_>) -> Result<Self, RulesError> {
+        Ok(Self {
+            allow: EgressList::parse(rules.allow).map_err(RulesError::Allow)?,
+            deny: EgressList::parse(rules.deny).map_err(RulesError::Deny)?,
+            plain_http: rules.plain_http,
+            ports: PortList::parse(rules.ports).map_err(RulesError::Ports)?,
+        })
+    }
+
+    /// Allows what is globally reachable and nothing else, by `https`, on the default ports.
     #[must_use]
     pub fn locked_down() -> Self {
         Self::default()
+    }
+
+    /// The same, with or without `http`.
+    #[must_use]
+    pub fn with_plain_http(self, plain_http: bool) -> Self {
+        Self { plain_http, ..self }
+    }
+
+    /// The same on these ports.
+    #[must_use]
+    pub fn with_ports(self, ports: PortList) -> Self {
+        Self { ports, ..self }
     }
 
     /// Judges one address.
@@ -69,194 +167,87 @@ impl EgressPolicy {
     ///
     /// [`EgressDenied`] names the rule.
     pub fn check_address(&self, address: IpAddr) -> Result<(), EgressDenied> {
+        self.check_reached(address, false)
+    }
+
+    /// Judges a whole answer of DNS for `host`: one forbidden address forbids it all, as the one
+    /// that connects first is not known beforehand, and a name that mixes the two is up to
+    /// something. The host is as [`crate::TargetUrl::host`] has it.
+    ///
+    /// # Errors
+    ///
+    /// [`EgressDenied`] of the host or the first forbidden address, and
+    /// [`EgressDenied::NoAddress`] for an empty answer.
+    pub fn check_answer(&self, host: &str, addresses: &[IpAddr]) -> Result<(), EgressDenied> {
+        let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+        self.check_denied(&host)?;
+        if addresses.is_empty() {
+            return Err(EgressDenied::NoAddress);
+        }
+        let trusted = self.allow.host(&host).is_some();
+        addresses
+            .iter()
+            .try_for_each(|&address| self.check_reached(address, trusted))
+    }
+
+    /// The rule that the name breaks, as far as it can be told without its addresses. The name
+    /// is in lower case and has no root's dot.
+    pub(crate) fn broken_rule(&self, host: &str) -> Option<NameRule> {
+        let rule = name::local_rule(host)?;
+        let permitted = match rule {
+            NameRule::Localhost => self.allow.host(host).is_some() || self.allows_loopback(),
+            NameRule::SingleLabel | NameRule::Private(_) => {
+                self.allow.host(host).is_some() || self.allows_private_network()
+            }
+            NameRule::Metadata | NameRule::Onion => false,
+        };
+        (!permitted).then_some(rule)
+    }
+
+    /// Refuses a host that the operator denies.
+    pub(crate) fn check_denied(&self, host: &str) -> Result<(), EgressDenied> {
+        match self.deny.host(host) {
+            Some(host) => Err(EgressDenied::DenyHost { host: host.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) const fn allows_plain_http(&self) -> bool {
+        self.plain_http
+    }
+
+    pub(crate) fn allows_port(&self, port: u16) -> bool {
+        self.ports.contains(port)
+    }
+
+    fn check_reached(&self, address: IpAddr, by_trusted_host: bool) -> Result<(), EgressDenied> {
         let address = canonical(address);
-        if let Some(net) = self.denied(address) {
+        if let Some(net) = self.deny.net_around(address) {
             return Err(EgressDenied::DenyList { address, net });
         }
-        if covers(&self.allow, address) {
+        if self.allow.net(address).is_some() {
             return Ok(());
         }
         match classify(address) {
             AddressClass::Global => Ok(()),
+            AddressClass::Forbidden(range) if by_trusted_host && range.is_own_network() => Ok(()),
             AddressClass::Forbidden(range) => Err(EgressDenied::Special { address, range }),
         }
     }
 
-    /// Judges a whole answer of DNS: one forbidden address forbids it all, as the one that
-    /// connects first is not known beforehand, and a name that mixes the two is up to something.
-    ///
-    /// # Errors
-    ///
-    /// [`EgressDenied`] of the first forbidden address, and [`EgressDenied::NoAddress`] for an
-    /// empty answer.
-    pub fn check_all(&self, addresses: &[IpAddr]) -> Result<(), EgressDenied> {
-        if addresses.is_empty() {
-            return Err(EgressDenied::NoAddress);
-        }
-        addresses
-            .iter()
-            .try_for_each(|&address| self.check_address(address))
-    }
-
     /// Whether this machine itself may be called, and so be named `localhost`.
-    pub(crate) fn allows_loopback(&self) -> bool {
+    fn allows_loopback(&self) -> bool {
         self.check_address(IpAddr::V4(Ipv4Addr::LOCALHOST)).is_ok()
     }
 
     /// Whether some network of the operator's own, beyond this machine, may be called: then the
     /// names that only such a network knows make sense.
-    pub(crate) fn allows_private_network(&self) -> bool {
+    fn allows_private_network(&self) -> bool {
         let is_loopback =
             |net: &IpNet| net.network().is_loopback() && net.broadcast().is_loopback();
-        self.allow.iter().any(|net| !is_loopback(net))
+        self.allow.nets().any(|net| !is_loopback(net))
     }
-
-    fn denied(&self, address: IpAddr) -> Option<IpNet> {
-        let holds = |net: &&IpNet| match address {
-            IpAddr::V4(_) => net.contains(&address),
-            IpAddr::V6(v6) => {
-                net.contains(&address) || embedded(v6).any(|v4| net.contains(&IpAddr::V4(v4)))
-            }
-        };
-        self.deny.iter().find(holds).copied()
-    }
-}
-
-fn covers(nets: &[IpNet], address: IpAddr) -> bool {
-    nets.iter().any(|net| net.contains(&address))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::parse_cidrs;
-    use proptest::prelude::*;
-
-    fn policy(allow: &str, deny: &str) -> EgressPolicy {
-        EgressPolicy::new(parse_cidrs(allow).unwrap(), parse_cidrs(deny).unwrap())
-    }
-
-    fn ip(text: &str) -> IpAddr {
-        text.parse().unwrap()
-    }
-
-    fn allowed(policy: &EgressPolicy, text: &str) -> bool {
-        policy.check_address(ip(text)).is_ok()
-    }
-
-    #[test]
-    fn locked_down_allows_the_internet_only() {
-        let policy = EgressPolicy::locked_down();
-        assert!(allowed(&policy, "8.8.8.8") && allowed(&policy, "2606:4700::1111"));
-        assert!(!allowed(&policy, "127.0.0.1") && !allowed(&policy, "::1"));
-    }
-
-    #[test]
-    fn the_error_names_address_and_rule() {
-        let policy = policy("", "8.8.0.0/16");
-        let text = |address| policy.check_address(ip(address)).unwrap_err().to_string();
-        assert_eq!(
-            text("::ffff:10.0.0.5"),
-            "address 10.0.0.5 is private-use (10.0.0.0/8)"
-        );
-        assert_eq!(
-            text("8.8.8.8"),
-            "address 8.8.8.8 is on the deny list (8.8.0.0/16)"
-        );
-    }
-
-    #[test]
-    fn allow_opens_exactly_what_it_names_in_every_spelling() {
-        let policy = policy("10.1.0.0/16,::1", "");
-        for address in ["10.1.2.3", "::ffff:10.1.2.3", "::1"] {
-            assert!(allowed(&policy, address), "{address}");
-        }
-        for address in [
-            "10.2.0.1",
-            "::ffff:10.2.0.1",
-            "64:ff9b::10.1.2.3",
-            "127.0.0.1",
-            "::2",
-        ] {
-            assert!(!allowed(&policy, address), "{address}");
-        }
-    }
-
-    #[test]
-    fn deny_wins_over_allow_and_over_the_internet_in_every_spelling() {
-        let policy = policy("0.0.0.0/0,::/0", "10.1.0.0/16,8.8.8.8");
-        for address in [
-            "10.1.2.3",
-            "::ffff:10.1.2.3",
-            "::10.1.2.3",
-            "64:ff9b::10.1.2.3",
-            "2002:a01:203::",
-            "2a00::5efe:10.1.2.3",
-            "8.8.8.8",
-            "64:ff9b::8.8.8.8",
-        ] {
-            let denied = policy.check_address(ip(address));
-            assert!(
-                matches!(denied, Err(EgressDenied::DenyList { .. })),
-                "{address}"
-            );
-        }
-        assert!(allowed(&policy, "10.2.0.1") && allowed(&policy, "::1"));
-    }
-
-    #[test]
-    fn lists_may_be_written_in_the_mapped_form() {
-        let policy = policy("::ffff:10.0.0.0/104", "::ffff:10.1.0.0/112");
-        assert!(allowed(&policy, "10.2.0.1") && allowed(&policy, "::ffff:10.2.0.1"));
-        assert!(!allowed(&policy, "10.1.0.1"));
-    }
-
-    #[test]
-    fn ssrf_06_one_forbidden_address_forbids_the_answer() {
-        let policy = EgressPolicy::locked_down();
-        let check = |texts: &[&str]| {
-            policy.check_all(&texts.iter().map(|text| ip(text)).collect::<Vec<_>>())
-        };
-        assert_eq!(check(&["1.1.1.1", "2606:4700::1111"]), Ok(()));
-        for answer in [
-            &["1.1.1.1", "::1"][..],
-            &["1.1.1.1", "10.0.0.9"],
-            &["10.0.0.9", "1.1.1.1"],
-            &["1.1.1.1", "1.0.0.1", "2606:4700::1111", "::ffff:10.0.0.9"],
-        ] {
-            let denied = check(answer);
-            assert!(
-                matches!(denied, Err(EgressDenied::Special { .. })),
-                "{answer:?}"
-            );
-        }
-        assert_eq!(check(&[]), Err(EgressDenied::NoAddress));
-    }
-
-    #[test]
-    fn which_names_make_sense() {
-        let dev = policy("127.0.0.0/8,::1/128", "");
-        assert!(dev.allows_loopback() && !dev.allows_private_network());
-        let inside = policy("10.0.0.0/8", "");
-        assert!(!inside.allows_loopback() && inside.allows_private_network());
-        assert!(!policy("127.0.0.0/8", "127.0.0.1").allows_loopback());
-        assert!(policy("0.0.0.0/0", "").allows_private_network());
-        let closed = EgressPolicy::locked_down();
-        assert!(!closed.allows_loopback() && !closed.allows_private_network());
-    }
-
-    proptest! {
-        #[test]
-        fn a_mapped_address_is_judged_like_its_ipv4(v4: u32, net: u32, prefix in 0..=32_u8) {
-            let net = IpNet::new(Ipv4Addr::from(net).into(), prefix).unwrap().trunc();
-            let (plain, mapped) = (Ipv4Addr::from(v4), Ipv4Addr::from(v4).to_ipv6_mapped());
-            for policy in [
-                EgressPolicy::new(vec![net], Vec::new()),
-                EgressPolicy::new(Vec::new(), vec![net]),
-            ] {
-                let verdict = policy.check_address(plain.into());
-                prop_assert_eq!(policy.check_address(mapped.into()), verdict);
-            }
-        }
-    }
-}
+mod tests;

@@ -19,6 +19,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 pub struct Range {
     name: &'static str,
     net: IpNet,
+    own: bool,
 }
 
 impl Range {
@@ -27,7 +28,22 @@ impl Range {
         Self {
             name,
             net: IpNet::V4(net),
+            own: false,
         }
+    }
+
+    /// One address.
+    const fn one_v6(name: &'static str, address: Ipv6Addr) -> Self {
+        Self {
+            name,
+            net: IpNet::V6(Ipv6Net::new_assert(address, 128)),
+            own: false,
+        }
+    }
+
+    /// A block that operators number their own machines from.
+    const fn own(self) -> Self {
+        Self { own: true, ..self }
     }
 
     /// The segments are the first four of eight; the rest is zero.
@@ -36,7 +52,14 @@ impl Range {
         Self {
             name,
             net: IpNet::V6(net),
+            own: false,
         }
+    }
+
+    /// Whether operators number their own machines from the block: a host name that they trust
+    /// may lead there.
+    pub(crate) const fn is_own_network(&self) -> bool {
+        self.own
     }
 
     /// What the block is for, in the words of its registry.
@@ -58,25 +81,30 @@ impl fmt::Display for Range {
     }
 }
 
+const CLOUD: &str = "cloud platform service";
+
 /// The more specific comes first: the first match gives the name.
-const V4: [Range; 17] = [
+const V4: [Range; 18] = [
     Range::v4("unspecified", [0, 0, 0, 0], 32),
     Range::v4("this network", [0, 0, 0, 0], 8),
-    Range::v4("private-use", [10, 0, 0, 0], 8),
+    Range::v4("private-use", [10, 0, 0, 0], 8).own(),
+    // Inside of the next: where Alibaba's machines are told their credentials.
+    Range::v4(CLOUD, [100, 100, 100, 200], 32),
     Range::v4(
         "shared address space of carrier-grade NAT",
         [100, 64, 0, 0],
         10,
-    ),
-    Range::v4("loopback", [127, 0, 0, 0], 8),
+    )
+    .own(),
+    Range::v4("loopback", [127, 0, 0, 0], 8).own(),
     // Public by its number, yet answered by the host underneath every virtual machine of Azure.
-    Range::v4("cloud platform service", [168, 63, 129, 16], 32),
+    Range::v4(CLOUD, [168, 63, 129, 16], 32),
     Range::v4("link-local", [169, 254, 0, 0], 16),
-    Range::v4("private-use", [172, 16, 0, 0], 12),
+    Range::v4("private-use", [172, 16, 0, 0], 12).own(),
     Range::v4("IETF protocol assignments", [192, 0, 0, 0], 24),
     Range::v4("documentation", [192, 0, 2, 0], 24),
     Range::v4("6to4 relay anycast", [192, 88, 99, 0], 24),
-    Range::v4("private-use", [192, 168, 0, 0], 16),
+    Range::v4("private-use", [192, 168, 0, 0], 16).own(),
     Range::v4("benchmarking", [198, 18, 0, 0], 15),
     Range::v4("documentation", [198, 51, 100, 0], 24),
     Range::v4("documentation", [203, 0, 113, 0], 24),
@@ -86,12 +114,9 @@ const V4: [Range; 17] = [
 
 const BROADCAST: Range = Range::v4("limited broadcast", [255, 255, 255, 255], 32);
 
-const LOOPBACK_V6: Range = Range {
-    name: "loopback",
-    net: IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128)),
-};
+const LOOPBACK_V6: Range = Range::one_v6("loopback", Ipv6Addr::LOCALHOST).own();
 
-const V6: [Range; 19] = [
+const V6: [Range; 21] = [
     Range::v6("unspecified", [0, 0, 0, 0], 128),
     Range::v6("IPv4-compatible", [0, 0, 0, 0], 96),
     Range::v6("local-use IPv4/IPv6 translation", [0x64, 0xff9b, 1, 0], 48),
@@ -107,7 +132,10 @@ const V6: [Range; 19] = [
     Range::v6("6to4", [0x2002, 0, 0, 0], 16),
     Range::v6("documentation", [0x3fff, 0, 0, 0], 20),
     Range::v6("segment routing identifiers", [0x5f00, 0, 0, 0], 16),
-    Range::v6("unique-local", [0xfc00, 0, 0, 0], 7),
+    // Inside of the next: where machines of Amazon and Google are told their credentials.
+    Range::one_v6(CLOUD, Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+    Range::one_v6(CLOUD, Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)),
+    Range::v6("unique-local", [0xfc00, 0, 0, 0], 7).own(),
     Range::v6("link-local", [0xfe80, 0, 0, 0], 10),
     Range::v6("site-local", [0xfec0, 0, 0, 0], 10),
     Range::v6("multicast", [0xff00, 0, 0, 0], 8),

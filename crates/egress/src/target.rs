@@ -6,14 +6,14 @@ use std::net::IpAddr;
 use url::{Host, ParseError, Url};
 
 use crate::embedding::canonical;
-use crate::name::{NameRule, broken_rule, is_well_formed};
+use crate::name::{NameRule, is_well_formed};
 use crate::policy::{EgressDenied, EgressPolicy};
 
 /// The longest URL, in bytes, as given and as normalised.
 pub const MAX_URL_BYTES: usize = 2048;
 
 /// Why a URL is refused. Never holds its user, password, path or query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     /// It is longer than [`MAX_URL_BYTES`].
     #[error("the URL is longer than {MAX_URL_BYTES} bytes")]
@@ -42,9 +42,27 @@ pub enum UrlError {
     /// Its host is a name that means something local.
     #[error("the URL's host is not public: {0}")]
     LocalName(NameRule),
-    /// Its host is an address that may not be called.
+    /// Its host is an address or a name that may not be called.
     #[error(transparent)]
     Denied(EgressDenied),
+    /// It would be called without TLS, which the operator does not permit.
+    #[error("the URL's scheme is http; https is required here")]
+    PlainHttp,
+    /// Its port is not one of those that the operator permits.
+    #[error("port {0} may not be called")]
+    DeniedPort(u16),
+}
+
+impl UrlError {
+    /// Whether the URL is a proper one that the operator's policy refuses. Everything else could
+    /// be called nowhere.
+    #[must_use]
+    pub const fn is_policy(&self) -> bool {
+        matches!(
+            self,
+            Self::LocalName(_) | Self::Denied(_) | Self::PlainHttp | Self::DeniedPort(_)
+        )
+    }
 }
 
 /// An `http` or `https` URL whose host, as far as it can be judged without DNS, may be called.
@@ -76,6 +94,7 @@ impl TargetUrl {
         let url = Url::parse(text).map_err(unparsable)?;
         let port = check_form(&url)?;
         let (url, literal) = check_host(url, policy)?;
+        check_way(&url, port, policy)?;
         // Percent-encoding can make it three times as long as it was given.
         if url.as_str().len() > MAX_URL_BYTES {
             return Err(UrlError::TooLong);
@@ -109,7 +128,7 @@ impl TargetUrl {
     }
 
     /// The host if it is an address, a mapped one as IPv4. `None` means that the name must be
-    /// resolved, and all that comes back checked by [`EgressPolicy::check_all`].
+    /// resolved, and all that comes back checked by [`EgressPolicy::check_answer`].
     #[must_use]
     pub const fn literal_ip(&self) -> Option<IpAddr> {
         self.literal
@@ -149,6 +168,17 @@ fn check_form(url: &Url) -> Result<u16, UrlError> {
     }
 }
 
+/// Scheme and port, which are judged last: who names an inner host is told of that first.
+fn check_way(url: &Url, port: u16, policy: &EgressPolicy) -> Result<(), UrlError> {
+    if url.scheme() == "http" && !policy.allows_plain_http() {
+        return Err(UrlError::PlainHttp);
+    }
+    if !policy.allows_port(port) {
+        return Err(UrlError::DeniedPort(port));
+    }
+    Ok(())
+}
+
 fn check_host(url: Url, policy: &EgressPolicy) -> Result<(Url, Option<IpAddr>), UrlError> {
     let address = match url.host().ok_or(UrlError::NoHost)? {
         Host::Ipv4(v4) => IpAddr::V4(v4),
@@ -169,7 +199,8 @@ fn check_name(mut url: Url, name: &str, policy: &EgressPolicy) -> Result<Url, Ur
     if !is_well_formed(bare) {
         return Err(UrlError::MalformedName);
     }
-    if let Some(rule) = broken_rule(bare, policy) {
+    policy.check_denied(bare).map_err(UrlError::Denied)?;
+    if let Some(rule) = policy.broken_rule(bare) {
         return Err(UrlError::LocalName(rule));
     }
     if bare.len() < name.len() {

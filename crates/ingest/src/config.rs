@@ -1,6 +1,8 @@
 //! What this service is told.
 
-use posthorn_egress::{EgressPolicy, parse_cidrs};
+use clap::ArgAction;
+use clap::builder::BoolishValueParser;
+use posthorn_egress::{EgressPolicy, EgressRules, PortList};
 use posthorn_runtime::config::{NatsArgs, ProcessArgs, RetentionArgs, SecretsArgs, parse_bytes};
 use posthorn_runtime::{SecretString, ServiceConfig};
 use posthorn_vault::{KeysError, Vault};
@@ -39,23 +41,34 @@ pub struct Settings {
     )]
     pub admin_key: Option<SecretString>,
 
-    /// Networks that deliveries may reach although they are private, comma separated.
+    /// Networks (10.1.0.0/16) and hosts (hooks.example.com, *.example.com) that deliveries may
+    /// reach although they are private, comma separated.
     #[arg(
         long,
         env = "POSTHORN_EGRESS_ALLOW",
         default_value = "",
-        value_name = "CIDRS"
+        value_name = "LIST"
     )]
     pub egress_allow: String,
 
-    /// Networks that deliveries may never reach, comma separated; wins over what is allowed.
+    /// Networks and hosts that deliveries may never reach, comma separated; wins over what is
+    /// allowed.
     #[arg(
         long,
         env = "POSTHORN_EGRESS_DENY",
         default_value = "",
-        value_name = "CIDRS"
+        value_name = "LIST"
     )]
     pub egress_deny: String,
+
+    /// Take http URLs too, which are called without TLS.
+    #[arg(long, env = "POSTHORN_EGRESS_ALLOW_HTTP", default_value = "false", value_name = "BOOL",
+        action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    pub egress_allow_http: bool,
+
+    /// Ports that deliveries may go to, and ranges of them, comma separated.
+    #[arg(long, env = "POSTHORN_EGRESS_PORTS", default_value = PortList::DEFAULT, value_name = "PORTS")]
+    pub egress_ports: String,
 
     /// The largest payload. A batch may have 1,000 times as much, at most 16 MiB.
     #[arg(long, env = "POSTHORN_MAX_PAYLOAD", default_value = "256KiB", value_name = "BYTES", value_parser = parse_payload)]
@@ -120,14 +133,18 @@ impl Settings {
         Vault::from_setting(self.secrets.setting())
     }
 
-    /// Which addresses an endpoint may have.
+    /// What URL an endpoint may have.
     ///
     /// # Errors
-    /// With the item that is no network.
+    /// When a rule cannot be read; names the setting.
     pub fn egress(&self) -> Result<EgressPolicy, String> {
-        let allow = parse_cidrs(&self.egress_allow).map_err(|e| format!("egress-allow: {e}"))?;
-        let deny = parse_cidrs(&self.egress_deny).map_err(|e| format!("egress-deny: {e}"))?;
-        Ok(EgressPolicy::new(allow, deny))
+        EgressPolicy::read(&EgressRules {
+            allow: &self.egress_allow,
+            deny: &self.egress_deny,
+            plain_http: self.egress_allow_http,
+            ports: &self.egress_ports,
+        })
+        .map_err(|error| error.to_string())
     }
 
     /// The largest payload, in bytes, as the server permits it.
@@ -231,7 +248,7 @@ mod tests {
     fn ssrf_04_a_network_that_cannot_be_read_is_not_ignored() {
         let config = parse(&["--admin-key=k", PLAIN, "--egress-allow=10.0.0.0/33"]).unwrap();
         assert!(config.validate().unwrap_err().starts_with("egress-allow"));
-        let config = parse(&["--admin-key=k", PLAIN, "--egress-deny=x"]).unwrap();
+        let config = parse(&["--admin-key=k", PLAIN, "--egress-deny=x/8"]).unwrap();
         assert!(config.validate().unwrap_err().starts_with("egress-deny"));
     }
 

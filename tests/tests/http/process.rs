@@ -7,6 +7,7 @@ use posthorn_delivery::attempt::{AttemptResult, MAX_RESPONSE_BODY};
 use posthorn_delivery::endpoint::Hidden;
 use posthorn_delivery::{Disposition, Endpoint, Failure, Reason};
 use posthorn_tests::bins;
+use posthorn_tests::cluster::SECRET_KEYS;
 use posthorn_tests::dns::{DnsAnswer, DnsServer};
 use posthorn_tests::process::{Recipe, Service, free_port};
 use posthorn_tests::receiver::{Receiver, Reply};
@@ -31,7 +32,9 @@ fn recipe(rig: &Rig, dns: &DnsServer, folder: &TempDir) -> Recipe {
     Recipe::new("posthorn-dispatcher", folder.path())
         .env("POSTHORN_NATS_URL", rig.nats.url())
         .env("POSTHORN_EGRESS_ALLOW", "127.0.0.0/8")
+        .env("POSTHORN_EGRESS_ALLOW_HTTP", "true")
         .env("POSTHORN_DNS_SERVERS", dns.address().to_string())
+        .env("POSTHORN_SECRET_KEYS", SECRET_KEYS)
         .ops_port(free_port().unwrap())
 }
 

@@ -142,7 +142,12 @@ fn ssrf_02_special_use_ipv6_is_forbidden() {
         ("3fff:fff::1", "documentation (3fff::/20)"),
         ("5f00::1", "segment routing identifiers (5f00::/16)"),
         ("fc00::1", "unique-local (fc00::/7)"),
-        ("fd00:ec2::254", "unique-local (fc00::/7)"),
+        ("fd00:ec2::253", "unique-local (fc00::/7)"),
+        (
+            "fd00:ec2::254",
+            "cloud platform service (fd00:ec2::254/128)",
+        ),
+        ("fd20:ce::254", "cloud platform service (fd20:ce::254/128)"),
         ("fe80::1", "link-local (fe80::/10)"),
         ("febf::1", "link-local (fe80::/10)"),
         ("fec0::1", "site-local (fec0::/10)"),

@@ -1,15 +1,18 @@
 use std::error::Error as _;
 
 use super::*;
-use crate::parse_cidrs;
+use crate::{EgressList, EgressRules, PortList};
 use proptest::prelude::*;
 
 fn allowing(allow: &str) -> EgressPolicy {
-    EgressPolicy::new(parse_cidrs(allow).unwrap(), Vec::new())
+    EgressPolicy::new(EgressList::parse(allow).unwrap(), EgressList::default())
+        .with_plain_http(true)
+        .with_ports(PortList::parse("1-65535").unwrap())
 }
 
+/// Nothing private; by `http` too and on every port.
 fn locked(text: &str) -> Result<TargetUrl, UrlError> {
-    TargetUrl::parse(text, &EgressPolicy::locked_down())
+    TargetUrl::parse(text, &allowing(""))
 }
 
 fn refused(text: &str) -> UrlError {
@@ -328,9 +331,139 @@ proptest! {
             2 => format!("{v4:#x}"),
             _ => format!("[::ffff:{address}]"),
         };
-        let policy = EgressPolicy::locked_down();
+        let policy = allowing("");
         let verdict = policy.check_address(address.into()).map_err(UrlError::Denied);
         let parsed = TargetUrl::parse(&format!("http://{host}/"), &policy);
         prop_assert_eq!(parsed.map(|target| target.literal_ip()), verdict.map(|()| Some(address.into())));
+    }
+}
+
+fn judged(url: &str, rules: EgressRules<'_>) -> Result<(), UrlError> {
+    TargetUrl::parse(url, &EgressPolicy::read(&rules).unwrap()).map(drop)
+}
+
+#[test]
+fn plain_http_is_for_those_who_permit_it() {
+    let locked_down = EgressPolicy::locked_down();
+    let error = TargetUrl::parse("http://example.com/", &locked_down).unwrap_err();
+    assert_eq!(error, UrlError::PlainHttp);
+    assert!(TargetUrl::parse("https://example.com/", &locked_down).is_ok());
+    let open = locked_down.with_plain_http(true);
+    assert!(TargetUrl::parse("http://example.com/", &open).is_ok());
+    assert!(TargetUrl::parse("ftp://example.com/", &open).is_err());
+    // What is allowed although it is private is not thereby allowed without TLS.
+    let allowed = EgressRules {
+        allow: "10.0.0.0/8",
+        ..EgressRules::default()
+    };
+    assert_eq!(
+        judged("http://10.0.0.1/", allowed),
+        Err(UrlError::PlainHttp)
+    );
+    // An address that is forbidden anyway is named first.
+    let inner = judged("http://10.0.0.1/", EgressRules::default());
+    assert!(matches!(inner, Err(UrlError::Denied(_))));
+}
+
+#[test]
+fn ports_of_other_protocols_are_refused() {
+    for port in [443, 80, 1024, 8443, 65_535] {
+        let url = format!("https://example.com:{port}/");
+        assert_eq!(judged(&url, EgressRules::default()), Ok(()), "{port}");
+    }
+    for port in [1, 21, 22, 23, 25, 53, 110, 143, 465, 587, 993, 995, 1023] {
+        for url in [
+            format!("https://example.com:{port}/"),
+            format!("https://8.8.8.8:{port}/"),
+        ] {
+            let refused = judged(&url, EgressRules::default());
+            assert_eq!(refused, Err(UrlError::DeniedPort(port)), "{url}");
+        }
+    }
+    let few = EgressRules {
+        ports: "443",
+        plain_http: true,
+        ..EgressRules::default()
+    };
+    assert_eq!(judged("https://example.com/", few), Ok(()));
+    assert_eq!(
+        judged("http://example.com/", few),
+        Err(UrlError::DeniedPort(80))
+    );
+}
+
+#[test]
+fn a_denied_host_is_refused_however_it_is_written_and_whatever_is_allowed() {
+    let rules = EgressRules {
+        allow: "0.0.0.0/0,*.example.com,bad.example.com",
+        deny: "bad.example.com,*.evil.example",
+        ..EgressRules::default()
+    };
+    for url in [
+        "https://bad.example.com/",
+        "https://BAD.example.com./",
+        "https://b%61d.example.com/",
+        "https://ｂａｄ.example.com/",
+        "https://user:pass@bad.example.com:8443/x?y",
+        "https://a.evil.example/",
+        "https://a.b.evil.example./",
+    ] {
+        let error = judged(url, rules).unwrap_err();
+        assert!(
+            matches!(error, UrlError::Denied(EgressDenied::DenyHost { .. })),
+            "{url}"
+        );
+        assert!(error.is_policy());
+    }
+    assert_eq!(judged("https://good.example.com/", rules), Ok(()));
+    assert_eq!(judged("https://evil.example/", rules), Ok(()));
+    let error = judged("https://a.evil.example/hush?hush", rules).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the host is on the deny list (*.evil.example)"
+    );
+}
+
+#[test]
+fn an_allowed_host_may_have_a_private_name_and_its_neighbour_may_not() {
+    let rules = EgressRules {
+        allow: "redis,*.svc.cluster.local,localhost,metadata.google.internal,a.onion",
+        ..EgressRules::default()
+    };
+    for url in [
+        "https://redis:6379/",
+        "https://hooks.shop.svc.cluster.local/",
+        "https://LOCALHOST./",
+    ] {
+        assert_eq!(judged(url, rules), Ok(()), "{url}");
+    }
+    for (url, rule) in [
+        ("https://postgres/", NameRule::SingleLabel),
+        ("https://svc.cluster.local/", NameRule::Private("local")),
+        ("https://api.localhost/", NameRule::Localhost),
+        ("https://metadata.google.internal/", NameRule::Metadata),
+        ("https://a.onion/", NameRule::Onion),
+    ] {
+        assert_eq!(judged(url, rules), Err(UrlError::LocalName(rule)), "{url}");
+    }
+    // A name opens nothing for an address that is written as one.
+    assert!(judged("https://127.0.0.1/", rules).is_err());
+}
+
+#[test]
+fn what_is_wrong_and_what_is_refused_are_told_apart() {
+    for (url, policy) in [
+        ("https://10.0.0.1/", true),
+        ("https://localhost/", true),
+        ("http://example.com/", true),
+        ("https://example.com:25/", true),
+        ("ftp://example.com/", false),
+        ("https://example.com/#a", false),
+        ("https://example.com:0/", false),
+        ("https://a..b/", false),
+        ("nonsense", false),
+    ] {
+        let error = judged(url, EgressRules::default()).unwrap_err();
+        assert_eq!(error.is_policy(), policy, "{url}");
     }
 }

@@ -97,6 +97,8 @@ fn settings(args: &BenchArgs) -> Settings {
             admin_key: key.clone(),
             egress_allow: allow.to_owned(),
             egress_deny: String::new(),
+            egress_allow_http: true,
+            egress_ports: "1024-65535".to_owned(),
             max_payload: 256 * 1024,
             key_rate_limit: 0,
             secrets: plain_secrets(),
@@ -105,6 +107,7 @@ fn settings(args: &BenchArgs) -> Settings {
         dispatcher: posthorn_dispatcher::Settings {
             dispatch_concurrency: args.concurrency,
             egress_allow: Some(allow.to_owned()),
+            egress_allow_http: Some(true),
             secrets: plain_secrets(),
             ..posthorn_dispatcher::Settings::default()
         },

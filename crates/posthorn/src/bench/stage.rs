@@ -74,6 +74,7 @@ fn settings_of(args: &BenchArgs) -> posthorn_dispatcher::Settings {
     posthorn_dispatcher::Settings {
         dispatch_concurrency: args.concurrency,
         egress_allow: Some("127.0.0.0/8".to_owned()),
+        egress_allow_http: Some(true),
         secrets: plain_secrets(),
         ..posthorn_dispatcher::Settings::default()
     }

@@ -193,6 +193,11 @@ impl DevConfig {
         given.is_set().then(|| given.clone())
     }
 
+    /// Whether `http` may be called: a receiver under development has no certificate.
+    pub fn egress_allow_http(&self) -> bool {
+        self.dispatcher.0.egress_allow_http.unwrap_or(true)
+    }
+
     /// The settings of the dispatcher.
     pub fn dispatcher(&self, secrets: &SecretsArgs) -> posthorn_dispatcher::Settings {
         posthorn_dispatcher::Settings {
@@ -221,6 +226,8 @@ impl DevConfig {
             format!("--max-payload={}", self.max_payload),
             format!("--egress-allow={}", self.egress_allow()),
             format!("--egress-deny={deny}"),
+            format!("--egress-allow-http={}", self.egress_allow_http()),
+            format!("--egress-ports={}", self.dispatcher.0.egress_ports),
             format!("--key-rate-limit={}", self.key_rate_limit),
         ];
         let parsed = IngestFlags::try_parse_from(args)
@@ -301,6 +308,11 @@ mod tests {
             &[][..],
             &["--egress-allow="],
             &["--egress-allow=10.0.0.0/8", "--egress-deny=10.1.0.0/16"],
+            &["--egress-allow-http=false", "--egress-ports=443"],
+            &[
+                "--egress-allow=*.example.com",
+                "--egress-deny=bad.example.com",
+            ],
         ] {
             let config = parse(args);
             let ingest = config.ingest(&key, &plain()).unwrap().egress().unwrap();
@@ -312,7 +324,8 @@ mod tests {
     #[test]
     fn a_wrong_setting_of_any_service_is_refused_at_the_start() {
         for args in [
-            ["--egress-allow=x"],
+            ["--egress-allow=x/8"],
+            ["--egress-ports=0"],
             ["--max-payload=1"],
             ["--attempt-retention=1d"],
             ["--secret-keys=k1"],

@@ -15,6 +15,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 const ALLOW: &str = "--egress-allow=127.0.0.0/8";
+const HTTP: &str = "--egress-allow-http=true";
 /// The data goes with the run.
 const PLAIN: &str = "--secret-keys=none";
 /// Publishes in flight while a backlog is made.
@@ -85,15 +86,19 @@ impl Rig {
                     listen(ingest),
                     key.clone(),
                     ALLOW.to_owned(),
+                    HTTP.to_owned(),
                     PLAIN.to_owned(),
                 ],
             ),
             ("scheduler", Vec::new()),
             ("dlq-admin", vec![listen(admin), key]),
         ];
-        plan.extend(
-            (0..self.dispatchers).map(|_| ("dispatcher", vec![ALLOW.to_owned(), PLAIN.to_owned()])),
-        );
+        plan.extend((0..self.dispatchers).map(|_| {
+            (
+                "dispatcher",
+                [ALLOW, HTTP, PLAIN].map(str::to_owned).to_vec(),
+            )
+        }));
         for (name, flags) in plan {
             let url = self.server.client_url();
             let child = Child::spawn(name, &flags, url, self.folder.path())?;
