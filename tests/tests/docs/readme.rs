@@ -257,6 +257,7 @@ fn what_is_not_typed_is_at_least_well_formed() {
             let words = [
                 "docker ",
                 "export POSTHORN_ADMIN_KEY=",
+                "export POSTHORN_SECRET_KEYS=",
                 "kubectl ",
                 "git ",
                 "cargo build ",
