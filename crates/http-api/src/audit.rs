@@ -59,6 +59,8 @@ actions! {
     SecretRotate = "secret.rotate",
     /// An endpoint's secrets are shown.
     SecretShow = "secret.show",
+    /// The endpoints' secrets are stored under the newest key, a page of them.
+    SecretReseal = "secret.reseal",
     /// An API key is made.
     KeyCreate = "key.create",
     /// An API key is revoked.

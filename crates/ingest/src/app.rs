@@ -27,7 +27,7 @@ pub struct Parts {
     pub(crate) broker: Broker,
     pub(crate) authenticator: Authenticator,
     pub(crate) keys: Watched<ApiKey>,
-    audit: Audit,
+    pub(crate) audit: Audit,
     pub(crate) egress: EgressPolicy,
     pub(crate) vault: Vault,
     /// Bytes of one payload.

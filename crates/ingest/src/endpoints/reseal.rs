@@ -10,7 +10,7 @@ use super::store::{self, Resealed};
 use crate::app::App;
 use axum::Json;
 use axum::extract::State;
-use posthorn_http_api::{Identity, List, Paging, Problem, Query};
+use posthorn_http_api::{Act, Action, Identity, List, Paging, Problem, Query};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -58,7 +58,9 @@ pub(crate) async fn reseal(
 ) -> Result<Json<ResealView>, Problem> {
     caller.require_admin()?;
     let paging = Paging::try_new(page.limit, page.cursor.as_deref())?;
-    let mut view = page_after(&app, paging.after().unwrap_or_default(), paging.limit()).await?;
+    let act = Act::new(Action::SecretReseal, None, "endpoints");
+    let work = page_after(&app, paging.after().unwrap_or_default(), paging.limit());
+    let mut view = app.audit.act(&caller, act, work).await?;
     view.key = app.vault.sealing_key().map(ToString::to_string);
     tracing::info!(
         caller = caller.name(),
