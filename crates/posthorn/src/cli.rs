@@ -1,7 +1,9 @@
 //! The command line as it is typed.
 
 use crate::bench::{BenchArgs, ServiceArgs};
-use crate::command::{breakers, deliveries, dlq, endpoints, lanes, replays, secrets, send, tail};
+use crate::command::{
+    breakers, deliveries, dlq, endpoints, keys, lanes, replays, secrets, send, tail,
+};
 use crate::dev::DevConfig;
 use crate::listen::ListenArgs;
 use crate::output::Output;
@@ -45,6 +47,8 @@ pub(crate) enum Command {
     Breakers(breakers::BreakersArgs),
     /// Look at endpoints whose deliveries wait in order.
     Lanes(lanes::LanesArgs),
+    /// Make, list and revoke API keys.
+    Keys(keys::KeysArgs),
     /// Store endpoints' secrets under the newest key.
     Secrets(secrets::SecretsArgs),
     /// Show what happened to an event.
@@ -114,6 +118,9 @@ mod tests {
             "lanes",
             "lanes --tenant t --reason breaker_open --watch",
             "secrets rotate",
+            "keys add billing --tenant t --scope publish,endpoints",
+            "keys list --tenant t",
+            "keys revoke 0000000000000001",
             "tail --tenant t",
             "deliveries evt_1",
             "listen --fail 503:5",

@@ -82,6 +82,7 @@ fn client_command(command: Command, output: Output) -> Result<(), Failure> {
             Command::Dlq(args) => command::dlq::run(&args, output).await,
             Command::Replays(args) => command::replays::run(&args, output).await,
             Command::Breakers(args) => command::breakers::run(&args, output).await,
+            Command::Keys(args) => command::keys::run(&args, output).await,
             Command::Lanes(args) => command::lanes::run(&args, output).await,
             Command::Secrets(args) => command::secrets::run(&args, output).await,
             Command::Deliveries(args) => command::deliveries::run(&args, output).await,

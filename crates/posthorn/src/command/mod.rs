@@ -6,6 +6,7 @@ pub(crate) mod dlq;
 pub(crate) mod endpoint_options;
 pub(crate) mod endpoints;
 pub(crate) mod filter;
+pub(crate) mod keys;
 pub(crate) mod lanes;
 pub(crate) mod progress;
 pub(crate) mod replays;

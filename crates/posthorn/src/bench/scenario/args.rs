@@ -27,6 +27,8 @@ pub(crate) enum Scenario {
     Steering,
     /// A replay beside live traffic to the same endpoint.
     Replay,
+    /// Whether an endpoint flows freely again after a burst over its cap.
+    Burst,
     /// Holding deliveries in a lane, and by NAKing each of them.
     LaneOrNak,
 }

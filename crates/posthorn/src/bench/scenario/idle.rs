@@ -11,9 +11,10 @@ use super::usage::Usage;
 use super::{Plan, Verdict, until, watch};
 use crate::bench::failed;
 use crate::bench::report::to_f64;
-use crate::failure::{Failure, chain};
+use crate::failure::Failure;
 use axum::http::StatusCode;
 use posthorn_broker::StreamName;
+use posthorn_nats_server::SignalError;
 use serde_json::json;
 use std::time::Duration;
 
@@ -101,8 +102,13 @@ async fn hold(plan: &Plan<'_>, count: u32, span: Duration) -> Result<Held, Failu
 /// New processes on the same backlog.
 async fn start_anew(rig: &mut Rig) -> Result<(Usage, Usage), Failure> {
     rig.stop_services().await?;
-    let restarted = rig.server.restart_same_port().await;
-    restarted.map_err(|error| Failure::Internal(chain(&error)))?;
+    let fail = |error: SignalError| Failure::internal("starting nats-server anew", &error);
+    rig.server.stop().await.map_err(fail)?;
+    rig.server.restart_same_port().await.map_err(fail)?;
+    until(LIMIT, "the connection is back", async || {
+        Ok(rig.broker.is_connected())
+    })
+    .await?;
     rig.broker
         .ensure()
         .await

@@ -6,6 +6,7 @@
 
 mod api;
 mod args;
+mod burst;
 mod child;
 mod dead;
 mod gauge;
@@ -67,6 +68,7 @@ pub(crate) async fn run(scenario: Scenario, args: &BenchArgs) -> Result<Verdict,
         Scenario::RetryAfter => quiet::run(&plan).await,
         Scenario::Steering => steering::run(&plan).await,
         Scenario::Replay => replay::run(&plan).await,
+        Scenario::Burst => burst::run(&plan).await,
         Scenario::LaneOrNak => lane_or_nak::run(&plan).await,
     }
 }

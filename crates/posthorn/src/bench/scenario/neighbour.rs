@@ -39,9 +39,13 @@ pub(crate) enum Kind {
 struct Run {
     baseline: Latencies,
     beside: Latencies,
+    /// The same by tenth of the samples.
+    slices: Vec<Latencies>,
     requests: usize,
     most_open: u64,
     most_connections: u64,
+    /// Deliveries on their way to dispatchers when the samples began.
+    on_their_way: u64,
     left: u64,
     wanted: u64,
 }
@@ -138,7 +142,12 @@ async fn one(plan: &Plan<'_>, kind: Kind, shape: &Shape, rig: &Rig) -> Result<Ru
         rig.load(&shape.tenant(tenant))?.burst(shape.events).await?;
     }
     rig.taken_in().await?;
+    let on_their_way = rig.messages(StreamName::Deliveries).await?;
     let beside = sample(plan, rig, &healthy, plan.samples()).await?;
+    let mut arrivals = healthy.arrivals();
+    arrivals.sort_by_key(|arrival| arrival.sent);
+    let tenth = arrivals.len().div_ceil(10).max(1);
+    let slices = arrivals.chunks(tenth).map(Latencies::of).collect();
     let wanted = shape.queued();
     let waiting = [
         StreamName::Lanes,
@@ -152,9 +161,11 @@ async fn one(plan: &Plan<'_>, kind: Kind, shape: &Shape, rig: &Rig) -> Result<Ru
     Ok(Run {
         baseline,
         beside,
+        slices,
         requests: spot.count(),
         most_open: spot.most_open(),
         most_connections: neighbour.most_connections(),
+        on_their_way,
         left,
         wanted,
     })
@@ -209,6 +220,11 @@ fn judge(verdict: &mut Verdict, kind: Kind, runs: &[Run]) {
     }
     let requests: Vec<String> = runs.iter().map(|run| run.requests.to_string()).collect();
     verdict.figure("requests to the neighbour", requests.join(", "));
+    let on_their_way: Vec<u64> = runs.iter().map(|run| run.on_their_way).collect();
+    verdict.figure(
+        "on their way when the samples began",
+        format!("{on_their_way:?}"),
+    );
 }
 
 fn latencies(verdict: &mut Verdict, runs: &[Run]) {
@@ -241,6 +257,17 @@ fn latencies(verdict: &mut Verdict, runs: &[Run]) {
         })
         .collect();
     verdict.figure("healthy maximum, ms", worst.join(", "));
+    for (n, run) in runs.iter().enumerate() {
+        let slices: Vec<String> = run
+            .slices
+            .iter()
+            .map(|slice| format!("{:.1}/{:.0}", slice.quantile(0.5), slice.quantile(0.99)))
+            .collect();
+        verdict.figure(
+            format!("run {}: p50/p99 by tenth of the samples, ms", n + 1),
+            slices.join(" "),
+        );
+    }
     let samples: Vec<String> = runs
         .iter()
         .map(|run| run.beside.len().to_string())

@@ -2,8 +2,8 @@
 
 use super::receiver::Receiver;
 use super::rig::Rig;
-use super::spot::{Behaviour, Spot};
-use super::stats::{Latencies, median};
+use super::spot::{Arrival, Behaviour, Spot};
+use super::stats::{Latencies, median, nanos};
 use super::{Plan, Verdict, until};
 use crate::bench::load::Load;
 use crate::failure::Failure;
@@ -19,7 +19,7 @@ const WARM_UP: u32 = 250;
 const PER_SECOND: u32 = 10_000;
 /// Each answer takes so long, or there would be nothing in flight to be in the way.
 const AFTER: Duration = Duration::from_millis(5);
-const LIMIT: Duration = Duration::from_secs(600);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// One run.
 struct Run {
@@ -70,6 +70,10 @@ async fn one(plan: &Plan<'_>, rig: &Rig, letters: u32) -> Result<Run, Failure> {
         Ok(rig.messages(StreamName::Dlq).await? >= dead)
     })
     .await?;
+    until(LIMIT, "the lane of the burst is closed", async || {
+        Ok(rig.messages(StreamName::Tokens).await? == 0)
+    })
+    .await?;
     spot.behave(Behaviour::Answer(StatusCode::OK, AFTER));
     live(plan, &spot, &mut load, WARM_UP.min(plan.samples())).await?;
     live(plan, &spot, &mut load, plan.samples()).await?;
@@ -78,29 +82,44 @@ async fn one(plan: &Plan<'_>, rig: &Rig, letters: u32) -> Result<Run, Failure> {
     spot.clear();
     let since = rig.clock.now();
     rig.api.replay(TENANT, PER_SECOND).await?;
-    let mut sent = 0;
+    let limit = nanos(LIMIT);
     // Live traffic for as long as the replay goes on, by slices of a second.
-    let wanted = usize::try_from(letters).unwrap_or(usize::MAX);
-    while spot.count() < wanted.saturating_add(sent) {
+    let mut sent = 0;
+    while replayed(&spot, since) < usize::try_from(letters).unwrap_or(usize::MAX)
+        && rig.clock.now() - since < limit
+    {
         load.steady(plan.rate, plan.rate).await?;
         sent += usize::try_from(plan.rate).unwrap_or(0);
-        if rig.clock.now() - since > u64::try_from(LIMIT.as_nanos()).unwrap_or(u64::MAX) {
-            return Err(Failure::Internal("the replay does not end".to_owned()));
-        }
     }
+    until(LIMIT, "every live event has arrived", async || {
+        Ok(spot.count() - replayed(&spot, since) >= sent)
+    })
+    .await?;
     let arrivals = spot.arrivals();
-    // A letter's payload was stamped before the replay began.
     let (live, replayed): (Vec<_>, Vec<_>) = arrivals
         .into_iter()
-        .partition(|arrival| arrival.sent.is_some_and(|sent| sent >= since));
+        .partition(|arrival| !is_replayed(arrival, since));
     let end = replayed.last().map_or(since, |arrival| arrival.at);
-    let meanwhile: Vec<_> = live.into_iter().filter(|a| a.at <= end).collect();
+    let meanwhile: Vec<_> = live
+        .into_iter()
+        .filter(|arrival| arrival.at <= end || replayed.is_empty())
+        .collect();
     Ok(Run {
         baseline,
         beside: Latencies::of(&meanwhile),
         took: Duration::from_nanos(end - since),
         replayed: replayed.len(),
     })
+}
+
+/// A letter's payload was stamped before the replay began.
+fn is_replayed(arrival: &Arrival, since: u64) -> bool {
+    arrival.sent.is_some_and(|sent| sent < since)
+}
+
+fn replayed(spot: &Spot, since: u64) -> usize {
+    let arrivals = spot.arrivals();
+    arrivals.iter().filter(|a| is_replayed(a, since)).count()
 }
 
 /// So much live traffic, and nothing else.
