@@ -17,5 +17,7 @@ mod raw;
 mod secure;
 #[path = "http/support.rs"]
 mod support;
+#[path = "http/tricks.rs"]
+mod tricks;
 #[path = "http/wire.rs"]
 mod wire;

@@ -11,6 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 pub struct Raw {
     address: SocketAddr,
     connections: Arc<AtomicUsize>,
+    open: Arc<AtomicUsize>,
     _serving: AbortOnDropHandle<()>,
 }
 
@@ -25,20 +26,25 @@ impl Raw {
         let address = listener.local_addr().unwrap();
         let connections = Arc::new(AtomicUsize::new(0));
         let counter = connections.clone();
+        let open = Arc::new(AtomicUsize::new(0));
+        let still = open.clone();
         let serving = tokio::spawn(async move {
-            let mut open = JoinSet::new();
+            let mut acts = JoinSet::new();
             while let Ok((mut stream, _)) = listener.accept().await {
                 counter.fetch_add(1, Ordering::SeqCst);
-                let act = act.clone();
-                open.spawn(async move {
+                let (act, still) = (act.clone(), still.clone());
+                still.fetch_add(1, Ordering::SeqCst);
+                acts.spawn(async move {
                     read_head(&mut stream).await;
                     act(stream).await;
+                    still.fetch_sub(1, Ordering::SeqCst);
                 });
             }
         });
         Raw {
             address,
             connections,
+            open,
             _serving: AbortOnDropHandle::new(serving),
         }
     }
@@ -49,6 +55,12 @@ impl Raw {
 
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
+    }
+
+    /// Connections whose act has not ended. An act that writes without an end does so when the
+    /// other side closes.
+    pub fn open(&self) -> usize {
+        self.open.load(Ordering::SeqCst)
     }
 }
 
