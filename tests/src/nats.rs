@@ -61,6 +61,12 @@ impl TestNats {
         self.server.pid()
     }
 
+    /// Where the server keeps its data.
+    #[must_use]
+    pub fn data_dir(&self) -> &std::path::Path {
+        self.server.data_dir()
+    }
+
     /// A client of its own, which reconnects at once when the server is back.
     ///
     /// # Errors

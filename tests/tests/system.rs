@@ -2,10 +2,14 @@
 //! HTTP and NATS, judged by what receivers got and what operators are shown.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[path = "system/callers.rs"]
+mod callers;
 #[path = "system/crashes.rs"]
 mod crashes;
 #[path = "system/dead_letters.rs"]
 mod dead_letters;
+#[path = "system/egress.rs"]
+mod egress;
 #[path = "system/endpoints.rs"]
 mod endpoints;
 #[path = "system/freshness.rs"]
@@ -26,6 +30,8 @@ mod processes;
 mod publishing;
 #[path = "system/replays.rs"]
 mod replays;
+#[path = "system/sealing.rs"]
+mod sealing;
 #[path = "system/secrecy.rs"]
 mod secrecy;
 #[path = "system/secrets.rs"]

@@ -7,7 +7,8 @@ use posthorn_tests::wait::eventually_some;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-fn verifies(got: &Received, secret: &str) -> bool {
+/// Whether a receiver that knows `secret` takes this request.
+pub fn verifies(got: &Received, secret: &str) -> bool {
     let now = i64::try_from(got.unix_ms() / 1_000).unwrap();
     let header = |name| got.header(name).unwrap();
     Verifier::new([Secret::parse(secret).unwrap()])

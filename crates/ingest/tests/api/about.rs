@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 /// What the contract promises.
-const ROUTES: [&str; 14] = [
+const ROUTES: [&str; 15] = [
     "POST /v1/tenants/{tenant}/events/{type}",
     "POST /v1/tenants/{tenant}/events",
     "POST /v1/tenants/{tenant}/endpoints",
@@ -27,6 +27,7 @@ const ROUTES: [&str; 14] = [
     "POST /v1/tenants/{tenant}/endpoints/{id}/secret/rotate",
     "GET /v1/tenants/{tenant}/endpoints/{id}/secret",
     "GET /v1/tenants/{tenant}/endpoints/{id}/attempts",
+    "POST /v1/secrets/reseal",
     "GET /v1/openapi.json",
 ];
 

@@ -10,9 +10,12 @@ use posthorn_http_api::{Limits, dress};
 use posthorn_ingest::{App, Settings, router};
 use posthorn_nats_server::NatsServer;
 use posthorn_runtime::Shutdown;
+use posthorn_runtime::config::SecretsArgs;
+use posthorn_vault::Vault;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 use tower::ServiceExt;
 
 pub const KEY: &str = "test-key";
@@ -33,9 +36,11 @@ pub fn settings() -> Settings {
         admin_key: Some(KEY.parse().unwrap()),
         egress_allow: String::new(),
         egress_deny: String::new(),
+        egress_allow_http: false,
+        egress_ports: "80,443,1024-65535".to_owned(),
         max_payload: 256 * 1024,
         key_rate_limit: 1_000,
-        secrets: posthorn_runtime::config::SecretsArgs::of(SECRET_KEYS.parse().unwrap()),
+        secrets: SecretsArgs::of(SECRET_KEYS.parse().unwrap()),
     }
 }
 
@@ -74,15 +79,18 @@ impl Api {
         }
     }
 
+    /// The same installation through a service that has other secret keys.
+    pub async fn with_keys(&self, secret_keys: &str) -> Router {
+        let settings = Settings {
+            secrets: SecretsArgs::of(secret_keys.parse().unwrap()),
+            ..settings()
+        };
+        let app = App::open(&settings, self.broker.clone(), self.shutdown.token()).await;
+        dress(router(app.unwrap()), Limits::default())
+    }
+
     pub async fn send(&self, request: Request<Body>) -> Answer {
-        let response = self.router.clone().oneshot(request).await.unwrap();
-        let (parts, body) = response.into_parts();
-        let bytes = body.collect().await.unwrap().to_bytes();
-        Answer {
-            status: parts.status.as_u16(),
-            headers: parts.headers,
-            json: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
-        }
+        answer_of(&self.router, request).await
     }
 
     pub async fn call(&self, method: &str, path: &str, body: Option<Value>) -> Answer {
@@ -137,12 +145,42 @@ impl Api {
         bucket.get(&key).await.unwrap().map(|found| found.value)
     }
 
+    /// An endpoint as it is stored, in plain.
+    pub async fn opened_endpoint(&self, shown: &Value) -> Endpoint {
+        let vault = Vault::from_setting(Some(SECRET_KEYS)).unwrap();
+        let stored = self.stored_endpoint(shown).await.unwrap();
+        assert!(vault.holds(&stored), "everything is sealed");
+        vault.opened(&stored).unwrap()
+    }
+
     /// Stores an endpoint as somebody else left it.
     pub async fn store_endpoint(&self, endpoint: &Endpoint) {
         let name = posthorn_broker::BucketName::Endpoints;
         let bucket = self.broker.bucket::<Endpoint>(name).await.unwrap();
         let key = format!("{}.{}", endpoint.tenant, endpoint.id);
         bucket.put(&key, endpoint).await.unwrap();
+    }
+
+    /// Deletes a stream behind the back of the service, in NATS' own words.
+    pub async fn delete_stream(&self, name: &str) {
+        let address = self.nats.client_url().replace("nats://", "");
+        let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let (reader, mut writer) = stream.into_split();
+        let ask = format!(
+            "CONNECT {{\"verbose\":false}}\r\nSUB answer 1\r\n\
+             PUB $JS.API.STREAM.DELETE.{name} answer 0\r\n\r\n"
+        );
+        writer.write_all(ask.as_bytes()).await.unwrap();
+        let mut lines = tokio::io::BufReader::new(reader).lines();
+        let answered = tokio::time::timeout(Duration::from_secs(30), async {
+            while let Some(line) = lines.next_line().await.unwrap() {
+                if line.contains("\"success\":true") {
+                    return;
+                }
+            }
+            panic!("the stream was not deleted");
+        });
+        answered.await.unwrap();
     }
 
     /// How many changes the endpoints have seen.
@@ -156,6 +194,18 @@ impl Api {
 impl Drop for Api {
     fn drop(&mut self) {
         self.shutdown.trigger();
+    }
+}
+
+/// What a router answers.
+pub async fn answer_of(router: &Router, request: Request<Body>) -> Answer {
+    let response = router.clone().oneshot(request).await.unwrap();
+    let (parts, body) = response.into_parts();
+    let bytes = body.collect().await.unwrap().to_bytes();
+    Answer {
+        status: parts.status.as_u16(),
+        headers: parts.headers,
+        json: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
     }
 }
 

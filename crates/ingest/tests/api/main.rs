@@ -8,6 +8,8 @@ mod batches;
 mod endpoints;
 mod flow;
 mod harness;
+mod keys;
 mod lanes;
 mod publishing;
+mod sealing;
 mod secrets;
