@@ -11,6 +11,8 @@ mod app;
 mod config;
 mod endpoints;
 mod events;
+#[doc(hidden)]
+pub mod fuzzing;
 mod openapi;
 mod path;
 mod router;

@@ -1,7 +1,7 @@
 //! What applications put into EVENTS, by HTTP through ingest or straight by NATS: raw bytes
 //! with headers, or an Event in protobuf.
 
-use super::DecodeError;
+use super::{DecodeError, optional_text};
 use crate::consume::Incoming;
 use crate::names::Names;
 use crate::outbox::EVENT_PROTOBUF;
@@ -117,7 +117,7 @@ fn from_raw(
             .unwrap_or("application/json")
             .to_owned(),
         headers: cloud_event_headers(intake),
-        traceparent: intake.header("traceparent").map(str::to_owned),
+        traceparent: optional_text(intake.header("traceparent").unwrap_or_default().to_owned()),
         accepted_at: intake.stored_at,
         deliver_at,
         only_endpoint: None,

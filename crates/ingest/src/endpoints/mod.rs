@@ -28,6 +28,7 @@ pub(crate) use calls::{
     __path_create, __path_delete, __path_list, __path_patch, __path_show, create, delete, list,
     patch, show,
 };
+pub(crate) use document::read as read_document;
 pub(crate) use reseal::{__path_reseal, reseal};
 pub(crate) use secret_calls::{__path_rotate, __path_show_secret, rotate, show_secret};
 pub(crate) use state_calls::{__path_pause, __path_resume, __path_test, pause, resume, test};
