@@ -5,6 +5,6 @@ mod authority;
 mod front;
 mod http2;
 
-pub use authority::{Authority, Validity};
+pub use authority::{Authority, Validity, self_signed};
 pub use front::TlsFront;
 pub use http2::{Http2Receiver, Http2Reply, Http2Request};

@@ -5,6 +5,8 @@
 mod answers;
 #[path = "http/connections.rs"]
 mod connections;
+#[path = "http/frames.rs"]
+mod frames;
 #[path = "http/names.rs"]
 mod names;
 #[path = "http/process.rs"]

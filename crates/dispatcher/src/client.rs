@@ -29,6 +29,10 @@ use tokio::time::Instant;
 const IDLE: Duration = Duration::from_secs(4);
 const IDLE_PER_HOST: usize = 256;
 const CONNECT: Duration = Duration::from_secs(10);
+/// A connection of HTTP/2 is shared, so one that is dead without a word takes every request into
+/// its timeout until somebody notices: a ping that is not answered does.
+const PING_EVERY: Duration = Duration::from_secs(5);
+const PING_ANSWERED: Duration = Duration::from_secs(5);
 const MAX_HEADERS: usize = 100;
 const MAX_HEADER_BYTES: u32 = 64 * 1024;
 
@@ -59,6 +63,9 @@ impl Client {
             .http1_max_headers(MAX_HEADERS)
             .http1_max_buf_size(MAX_HEADER_BYTES as usize)
             .http2_max_header_list_size(MAX_HEADER_BYTES)
+            .http2_keep_alive_interval(PING_EVERY)
+            .http2_keep_alive_timeout(PING_ANSWERED)
+            .http2_keep_alive_while_idle(true)
             .build(connector);
         Ok(Client { pool, guard, proxy })
     }

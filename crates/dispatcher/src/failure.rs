@@ -68,9 +68,9 @@ fn sent_in_vain(error: &legacy::Error, after: Duration) -> Failure {
         return Failure::Connect;
     }
     if let Some(h2) = chain().find_map(|e| e.downcast_ref::<h2::Error>())
-        && is_unprocessed(h2)
+        && let Some(failure) = of_http2(h2)
     {
-        return Failure::GoAway;
+        return failure;
     }
     let http = chain().find_map(|e| e.downcast_ref::<hyper::Error>());
     if http.is_some_and(is_malformed) {
@@ -131,7 +131,17 @@ fn is_malformed(error: &hyper::Error) -> bool {
     error.is_parse() || error.is_parse_status() || error.is_parse_too_large()
 }
 
-/// GOAWAY and a refused stream say that the request was not processed (RFC 9113, 6.8 and 8.7).
-fn is_unprocessed(error: &h2::Error) -> bool {
-    error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM)
+/// What HTTP/2 itself says of a request; `None` where only its connection ended.
+///
+/// A GOAWAY and a refused stream say that it was not processed (RFC 9113, 6.8 and 8.7). That is
+/// for the receiver to say: where it is this side that ends a connection, the receiver broke the
+/// protocol. Any other reset is of this one stream, however the connection had done before.
+fn of_http2(error: &h2::Error) -> Option<Failure> {
+    if error.is_library() {
+        return Some(Failure::MalformedResponse);
+    }
+    if error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM) {
+        return Some(Failure::GoAway);
+    }
+    error.is_reset().then_some(Failure::Reset)
 }

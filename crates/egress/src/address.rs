@@ -38,3 +38,6 @@ fn own_block(address: Ipv6Addr) -> Option<Range> {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod edges;

@@ -212,3 +212,6 @@ fn check_name(mut url: Url, name: &str, policy: &EgressPolicy) -> Result<Url, Ur
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod hostile;

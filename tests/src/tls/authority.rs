@@ -4,7 +4,9 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use anyhow::Result;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair,
+};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use tempfile::NamedTempFile;
@@ -17,6 +19,8 @@ pub enum Validity {
     Now,
     /// Until yesterday.
     Expired,
+    /// From tomorrow on.
+    NotYet,
 }
 
 /// A private authority. Nobody trusts it who was not told to.
@@ -62,19 +66,39 @@ impl Authority {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(vec![name.to_owned()])?;
         let now = OffsetDateTime::now_utc();
-        params.not_before = now - Duration::days(30);
-        params.not_after = match validity {
-            Validity::Now => now + Duration::days(30),
-            Validity::Expired => now - Duration::days(1),
+        let (from, until) = match validity {
+            Validity::Now => (-30, 30),
+            Validity::Expired => (-30, -1),
+            Validity::NotYet => (1, 30),
         };
+        params.not_before = now + Duration::days(from);
+        params.not_after = now + Duration::days(until);
         let certificate = params.signed_by(&key, &self.issuer)?;
-        let private = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], private)?;
-        config.alpn_protocols = protocols.iter().map(|p| p.as_bytes().to_vec()).collect();
-        Ok(Arc::new(config))
+        server_with(&certificate, &key, protocols)
     }
+}
+
+/// A server that shows a certificate for `name` that nobody signed but itself.
+///
+/// # Errors
+/// When the certificate cannot be made.
+pub fn self_signed(name: &str) -> Result<Arc<ServerConfig>> {
+    let key = KeyPair::generate()?;
+    let certificate = CertificateParams::new(vec![name.to_owned()])?.self_signed(&key)?;
+    server_with(&certificate, &key, &[])
+}
+
+fn server_with(
+    certificate: &Certificate,
+    key: &KeyPair,
+    protocols: &[&str],
+) -> Result<Arc<ServerConfig>> {
+    let private = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], private)?;
+    config.alpn_protocols = protocols.iter().map(|p| p.as_bytes().to_vec()).collect();
+    Ok(Arc::new(config))
 }

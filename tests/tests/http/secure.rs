@@ -9,7 +9,7 @@ use posthorn_dispatcher::Settings;
 use posthorn_tests::dns::{DnsAnswer, DnsServer};
 use posthorn_tests::receiver::Receiver;
 use posthorn_tests::rig::{Rig, breaker, endpoint};
-use posthorn_tests::tls::{Authority, Http2Receiver, Http2Reply, TlsFront, Validity};
+use posthorn_tests::tls::{Authority, Http2Receiver, Http2Reply, TlsFront, Validity, self_signed};
 use posthorn_tests::wait::eventually;
 use rustls::ServerConfig;
 use std::sync::Arc;
@@ -21,18 +21,18 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::task::AbortOnDropHandle;
 
-const NAME: &str = "hooks.example.com";
+pub const NAME: &str = "hooks.example.com";
 
 /// A line that trusts an authority, and names that all lead to this machine.
-struct Trusting {
-    rig: Rig,
-    authority: Authority,
+pub struct Trusting {
+    pub rig: Rig,
+    pub authority: Authority,
     _dns: DnsServer,
     _file: NamedTempFile,
 }
 
 impl Trusting {
-    async fn start() -> Trusting {
+    pub async fn start() -> Trusting {
         let dns = DnsServer::start().await.unwrap();
         dns.answer_others(DnsAnswer::of(&["127.0.0.1"]));
         let authority = Authority::new().unwrap();
@@ -51,7 +51,7 @@ impl Trusting {
     }
 }
 
-fn at(port: u16) -> Endpoint {
+pub fn at(port: u16) -> Endpoint {
     endpoint("acme", &format!("https://{NAME}:{port}/hook"))
 }
 
@@ -92,8 +92,12 @@ async fn a_certificate_that_is_not_to_be_trusted_is_a_tls_failure_and_is_tried_a
     let configs = [
         line.authority
             .server("other.example.com", Validity::Now, &[]),
+        line.authority
+            .server("*.hooks.example.com", Validity::Now, &[]),
         line.authority.server(NAME, Validity::Expired, &[]),
+        line.authority.server(NAME, Validity::NotYet, &[]),
         other.server(NAME, Validity::Now, &[]),
+        self_signed(NAME),
     ];
     let mut fronts = Vec::new();
     for config in configs {
