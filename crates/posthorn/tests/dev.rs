@@ -503,6 +503,59 @@ async fn endpoints_and_breakers_are_steered() {
 }
 
 #[tokio::test]
+async fn a_key_is_made_used_and_revoked() {
+    let place = Place::new();
+    let mut dev = place.dev().await;
+    let scopes = ["--tenant", "acme", "--scope", "endpoints,operate"];
+    let made = place
+        .ok(&[&["keys", "add", "ops"], &scopes[..]].concat())
+        .await;
+    let (id, key) = (&made["id"], made["key"].as_str().unwrap());
+    // As a person types it: the key alone on stdout, and the remark beside it.
+    let data = place.data_arg();
+    let shown = [
+        "keys",
+        "add",
+        "other",
+        "--scope",
+        "publish",
+        "--data-dir",
+        &data,
+    ];
+    let (code, out, err) = finished(posthorn(&shown)).await;
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        out.starts_with("phk_") && out.trim_end().len() == 85,
+        "{out}"
+    );
+    assert!(err.contains("shown this once") && !err.contains(out.trim_end()));
+
+    let with_key = async |args: &[&str]| {
+        let mut command = posthorn(&[args, &["--data-dir", &data]].concat());
+        command.env("POSTHORN_API_KEY", key);
+        finished(command).await
+    };
+    let of_acme = ["endpoints", "list", "--tenant", "acme"];
+    assert_eq!(with_key(&of_acme).await.0, 0);
+    let (code, _, err) = with_key(&["endpoints", "list", "--tenant", "globex"]).await;
+    assert_eq!(code, 1, "{err}");
+    let (code, _, err) = with_key(&["keys", "list"]).await;
+    assert!(code == 1 && err.contains("admin key"), "{err}");
+
+    let list = place.ok(&["keys", "list"]).await;
+    assert_eq!(list["total"], 2);
+    assert!(!list.to_string().contains(key));
+    place.ok(&["keys", "revoke", id.as_str().unwrap()]).await;
+    eventually("the revocation at the public API", || async {
+        (with_key(&of_acme).await.0 == 1).then_some(())
+    })
+    .await;
+    assert_eq!(place.ok(&["keys", "list"]).await["total"], 1);
+    dev.signal(Signal::SIGINT);
+    assert_eq!(dev.exit().await, Some(0), "{}", place.dev_errors());
+}
+
+#[tokio::test]
 async fn a_breaker_closed_by_hand_lets_the_backlog_go_at_once() {
     let place = Place::new();
     let mut dev = place.dev().await;

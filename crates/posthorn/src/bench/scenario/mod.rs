@@ -6,6 +6,7 @@
 
 mod api;
 mod args;
+mod beside;
 mod burst;
 mod child;
 mod dead;

@@ -1,10 +1,11 @@
 //! A healthy endpoint beside one, or many, of other tenants that are in trouble.
 
+use super::beside::{Run, judge};
 use super::receiver::Receiver;
 use super::rig::Rig;
 use super::spot::{Behaviour, Spot};
-use super::stats::{Latencies, median};
-use super::{Plan, Verdict, until};
+use super::stats::Latencies;
+use super::{Plan, Verdict, until, watch};
 use crate::failure::Failure;
 use axum::http::StatusCode;
 use futures_util::{StreamExt, TryStreamExt};
@@ -16,9 +17,11 @@ use std::time::Duration;
 const HEALTHY: &str = "healthy";
 /// Events before the baseline: connections are made, code is paged in.
 const WARM_UP: u32 = 250;
+/// However much it is, it is in its lanes within so long.
+const CAME_IN: Duration = Duration::from_secs(300);
 const ARRIVED: Duration = Duration::from_secs(60);
 /// The neighbour's own cap, as the product has it where nothing is said.
-const MAX_IN_FLIGHT: u64 = 32;
+pub(super) const MAX_IN_FLIGHT: u64 = 32;
 /// Tenants that share many endpoints which are down.
 const TENANTS: u32 = 50;
 /// Endpoints are made so many at a time.
@@ -33,21 +36,6 @@ pub(crate) enum Kind {
     Hanging,
     /// They are many, and answer 503.
     Many,
-}
-
-/// Latencies of one run.
-struct Run {
-    baseline: Latencies,
-    beside: Latencies,
-    /// The same by tenth of the samples.
-    slices: Vec<Latencies>,
-    requests: usize,
-    most_open: u64,
-    most_connections: u64,
-    /// Deliveries on their way to dispatchers when the samples began.
-    on_their_way: u64,
-    left: u64,
-    wanted: u64,
 }
 
 /// Runs it.
@@ -72,7 +60,7 @@ pub(crate) async fn run(plan: &Plan<'_>, kind: Kind) -> Result<Verdict, Failure>
         runs.push(one(plan, kind, &shape, &rig).await?);
         rig.stop().await?;
     }
-    judge(&mut verdict, kind, &runs);
+    judge(&mut verdict, kind == Kind::Hanging, &runs);
     Ok(verdict)
 }
 
@@ -138,11 +126,7 @@ async fn one(plan: &Plan<'_>, kind: Kind, shape: &Shape, rig: &Rig) -> Result<Ru
         .buffer_unordered(MADE_AT_ONCE)
         .try_collect::<Vec<_>>()
         .await?;
-    for tenant in 0..shape.tenants {
-        rig.load(&shape.tenant(tenant))?.burst(shape.events).await?;
-    }
-    rig.taken_in().await?;
-    let on_their_way = rig.messages(StreamName::Deliveries).await?;
+    let meanwhile = come_in(plan, shape, rig, &healthy).await?;
     let beside = sample(plan, rig, &healthy, plan.samples()).await?;
     let mut arrivals = healthy.arrivals();
     arrivals.sort_by_key(|arrival| arrival.sent);
@@ -165,10 +149,55 @@ async fn one(plan: &Plan<'_>, kind: Kind, shape: &Shape, rig: &Rig) -> Result<Ru
         requests: spot.count(),
         most_open: spot.most_open(),
         most_connections: neighbour.most_connections(),
-        on_their_way,
+        meanwhile: meanwhile.0,
+        came_in: meanwhile.1,
         left,
         wanted,
     })
+}
+
+/// Publishes what is to be in trouble, and waits until it is where it waits: fanned out, and no
+/// more on its way to dispatchers than is in their hands. The healthy endpoint's events go on.
+async fn come_in(
+    plan: &Plan<'_>,
+    shape: &Shape,
+    rig: &Rig,
+    healthy: &Arc<Spot>,
+) -> Result<(Latencies, Duration), Failure> {
+    healthy.clear();
+    let begin = rig.clock.now();
+    let trouble = async {
+        for tenant in 0..shape.tenants {
+            rig.load(&shape.tenant(tenant))?.burst(shape.events).await?;
+        }
+        rig.taken_in().await?;
+        let in_hand = MAX_IN_FLIGHT + 2 * u64::from(shape.endpoints);
+        until(CAME_IN, "the trouble is in its lanes", async || {
+            Ok(rig.messages(StreamName::Deliveries).await? <= in_hand)
+        })
+        .await
+    };
+    let mut load = rig.load(HEALTHY)?;
+    let (step, mut sent) = ((plan.rate / 10).max(1), 0);
+    tokio::pin!(trouble);
+    let mut came_in = None;
+    while came_in.is_none() {
+        let (published, ()) = tokio::join!(load.steady(plan.rate, step), async {
+            tokio::select! {
+                result = &mut trouble => came_in = Some(result),
+                () = watch(Duration::from_secs(1) * step / plan.rate.max(1)) => {}
+            }
+        });
+        published?;
+        sent += usize::try_from(step).unwrap_or(0);
+    }
+    came_in.transpose()?;
+    let took = Duration::from_nanos(rig.clock.now() - begin);
+    until(ARRIVED, "every healthy event has arrived", async || {
+        Ok(healthy.count() >= sent)
+    })
+    .await?;
+    Ok((Latencies::of(&healthy.arrivals()), took))
 }
 
 /// Sends so many events at the steady rate, and waits until all have arrived.
@@ -186,91 +215,4 @@ async fn sample(
     })
     .await?;
     Ok(Latencies::of(&spot.arrivals()))
-}
-
-fn judge(verdict: &mut Verdict, kind: Kind, runs: &[Run]) {
-    latencies(verdict, runs);
-    let least = runs.iter().map(|run| run.left).min().unwrap_or(0);
-    let wanted = runs.first().map_or(0, |run| run.wanted);
-    // What it was asked to hold, less what its first requests were for.
-    let still = least + 1_000 >= wanted || least * 10 >= wanted * 9;
-    verdict.check(
-        "still waiting at the end",
-        format!("nearly all of {wanted}"),
-        least.to_string(),
-        still,
-    );
-    let most = |figure: fn(&Run) -> u64| runs.iter().map(figure).max().unwrap_or(0);
-    let (open, connections) = (most(|run| run.most_open), most(|run| run.most_connections));
-    if kind == Kind::Hanging {
-        let bar = format!("at most {MAX_IN_FLIGHT}");
-        let kept = |seen: u64| seen <= MAX_IN_FLIGHT;
-        verdict.check(
-            "requests in flight to the neighbour",
-            &bar,
-            open.to_string(),
-            kept(open),
-        );
-        verdict.check(
-            "connections of the neighbour",
-            &bar,
-            connections.to_string(),
-            kept(connections),
-        );
-    }
-    let requests: Vec<String> = runs.iter().map(|run| run.requests.to_string()).collect();
-    verdict.figure("requests to the neighbour", requests.join(", "));
-    let on_their_way: Vec<u64> = runs.iter().map(|run| run.on_their_way).collect();
-    verdict.figure(
-        "on their way when the samples began",
-        format!("{on_their_way:?}"),
-    );
-}
-
-fn latencies(verdict: &mut Verdict, runs: &[Run]) {
-    for (name, share, slack) in [("p50", 0.5, 0.5), ("p99", 0.99, 2.0)] {
-        let of = |latencies: &Latencies| latencies.quantile(share);
-        let over = median(runs.iter().map(|run| {
-            let limit = of(&run.baseline) * 1.2 + slack;
-            of(&run.beside) - limit
-        }));
-        let seen: Vec<String> = runs
-            .iter()
-            .map(|run| format!("{:.2} -> {:.2}", of(&run.baseline), of(&run.beside)))
-            .collect();
-        verdict.check(
-            format!("healthy {name}, baseline -> beside, ms"),
-            format!("1.2 times + {slack} ms (median run)"),
-            format!("{} (median {over:+.2} to the bar)", seen.join(", ")),
-            over <= 0.0,
-        );
-    }
-    let worst: Vec<String> = runs
-        .iter()
-        .map(|run| {
-            let (baseline, beside) = (&run.baseline, &run.beside);
-            format!(
-                "{:.1} -> {:.1}",
-                baseline.quantile(1.0),
-                beside.quantile(1.0)
-            )
-        })
-        .collect();
-    verdict.figure("healthy maximum, ms", worst.join(", "));
-    for (n, run) in runs.iter().enumerate() {
-        let slices: Vec<String> = run
-            .slices
-            .iter()
-            .map(|slice| format!("{:.1}/{:.0}", slice.quantile(0.5), slice.quantile(0.99)))
-            .collect();
-        verdict.figure(
-            format!("run {}: p50/p99 by tenth of the samples, ms", n + 1),
-            slices.join(" "),
-        );
-    }
-    let samples: Vec<String> = runs
-        .iter()
-        .map(|run| run.beside.len().to_string())
-        .collect();
-    verdict.figure("samples beside", samples.join(", "));
 }
