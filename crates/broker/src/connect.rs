@@ -170,6 +170,12 @@ async fn options(
                 }
             }
         });
+    if let Some(in_url) = settings.urls.iter().find_map(|url| UserInfo::of(url)) {
+        options = match in_url {
+            UserInfo::Token(token) => options.token(token),
+            UserInfo::Password(user, password) => options.user_and_password(user, password),
+        };
+    }
     if let Some(path) = &settings.creds {
         options = options
             .credentials_file(path)
@@ -193,6 +199,29 @@ async fn options(
             .require_tls(true);
     }
     Ok(options)
+}
+
+/// What a URL says before its host. The client library connects without it.
+enum UserInfo {
+    Token(String),
+    Password(String, String),
+}
+
+impl UserInfo {
+    fn of(url: &str) -> Option<UserInfo> {
+        let address = url.trim().parse::<async_nats::ServerAddr>().ok()?;
+        let user = decoded(address.username()?);
+        Some(match address.password() {
+            Some(password) => UserInfo::Password(user, decoded(password)),
+            None => UserInfo::Token(user),
+        })
+    }
+}
+
+fn decoded(text: &str) -> String {
+    percent_encoding::percent_decode_str(text)
+        .decode_utf8_lossy()
+        .into_owned()
 }
 
 fn unusable(what: &str, error: &std::io::Error) -> BrokerError {
@@ -257,6 +286,20 @@ mod tests {
         assert_eq!(parse_version("2.12.0-RC.1"), Some((2, 12, 0)));
         assert!(parse_version("2.9.10").unwrap() < MINIMUM_SERVER);
         assert_eq!(parse_version("dev"), None);
+    }
+
+    #[test]
+    fn a_password_or_a_token_is_read_from_the_url() {
+        let Some(UserInfo::Password(user, password)) = UserInfo::of("nats://us%40er:p%2Fw@host")
+        else {
+            panic!("a user and a password");
+        };
+        assert_eq!((user.as_str(), password.as_str()), ("us@er", "p/w"));
+        let Some(UserInfo::Token(token)) = UserInfo::of(" tls://t0ken@host:4222") else {
+            panic!("a token");
+        };
+        assert_eq!(token, "t0ken");
+        assert!(UserInfo::of("nats://host:4222").is_none());
     }
 
     #[test]
