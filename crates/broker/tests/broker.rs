@@ -411,6 +411,36 @@ async fn js_19_a_watch_converges_over_deletions_empty_values_and_an_outage() {
     eventually("the watch has it", async || watched.get("c.1").is_some()).await;
 }
 
+/// A revoked key must not stay good because a consumer was lost and nobody noticed.
+#[tokio::test]
+async fn a_lost_watch_is_found_as_soon_as_it_was_told_to_be() {
+    use futures_util::TryStreamExt;
+    let rig = rig().await;
+    let bucket = rig.broker.bucket(BucketName::Keys).await.unwrap();
+    let mark = IdempotencyMark {
+        event_id: EventId::from_bits(1),
+        fingerprint: 1,
+    };
+    bucket.put("k", &mark).await.unwrap();
+    let refresh = Duration::from_millis(300);
+    let watched = Watched::checked(bucket.clone(), refresh, CancellationToken::new());
+    assert!(!watched.is_loaded());
+    watched.loaded().await;
+    assert!(watched.is_loaded() && watched.get("k").is_some());
+    let client = async_nats::connect(rig.server.client_url()).await.unwrap();
+    let context = async_nats::jetstream::new(client);
+    let stream = context.get_stream("KV_POSTHORN_KEYS").await.unwrap();
+    let watches: Vec<String> = stream.consumer_names().try_collect().await.unwrap();
+    assert_eq!(watches.len(), 1);
+    stream.delete_consumer(&watches[0]).await.unwrap();
+    bucket.remove("k").await.unwrap();
+    let since = std::time::Instant::now();
+    eventually("the deletion is seen", async || watched.get("k").is_none()).await;
+    let took = since.elapsed();
+    // Without being told, it would be 15 s.
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
 #[tokio::test]
 async fn a_log_is_read_by_subject_in_batches() {
     let rig = rig().await;

@@ -154,7 +154,7 @@ impl KeySource for Watched<ApiKey> {
 
 /// How long a quiet watch of the keys may go unchecked: a revoked key must not stay good
 /// because a watch was lost.
-pub const KEYS_CHECKED: Duration = Duration::from_millis(500);
+pub const KEYS_CHECKED: Duration = Duration::from_millis(250);
 
 /// Says that a service is ready once it knows the keys; ends with shutdown.
 pub async fn ready_when_loaded(keys: Watched<ApiKey>, component: Component, shutdown: Shutdown) {
