@@ -202,6 +202,7 @@ impl DevConfig {
     pub fn dispatcher(&self, secrets: &SecretsArgs) -> posthorn_dispatcher::Settings {
         posthorn_dispatcher::Settings {
             egress_allow: Some(self.egress_allow()),
+            egress_allow_http: Some(self.egress_allow_http()),
             secrets: secrets.clone(),
             ..self.dispatcher.0.clone()
         }
