@@ -2,18 +2,23 @@
 
 use crate::ONE_AT_A_TIME;
 use crate::load::publish;
-use crate::site::{Site, at_random, kill_any, number};
+use crate::site::{Site, TENANT, at_random, kill_any, number};
+use posthorn_broker::StreamName;
+use posthorn_delivery::attempt::AttemptResult;
+use posthorn_delivery::{Attempt, BreakerSignal, Delivery, Disposition, Ordering};
 use posthorn_tests::api::Api;
-use posthorn_tests::receiver::{Received, Reply};
-use posthorn_tests::{Cluster, Role};
+use posthorn_tests::receiver::{Received, Receiver, Reply};
+use posthorn_tests::rig::{self, Rig};
+use posthorn_tests::wait::eventually;
+use posthorn_tests::{Cluster, DEADLINE, Role};
 use rand::RngExt;
 use serde_json::json;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-const LANES: usize = 6;
-const EVENTS: usize = 200;
+const LANES: usize = 10;
+const EVENTS: usize = 120;
 const KILLS: usize = 10;
 
 /// Every third event fails once, every seventh twice, and each takes a while.
@@ -24,7 +29,7 @@ fn answer(request: &Received) -> Reply {
         n if n % 7 == 2 && attempt <= 2 => 503,
         _ => 200,
     };
-    let took = Duration::from_millis(rand::rng().random_range(1..=15));
+    let took = Duration::from_millis(rand::rng().random_range(10..=80));
     Reply::status(status).delay(took)
 }
 
@@ -55,7 +60,7 @@ async fn publish_in_order(api: Arc<Api>) -> Vec<String> {
     let mut ids = Vec::new();
     for n in 0..EVENTS {
         ids.push(publish(&api, u64::try_from(n).unwrap()).await.unwrap());
-        at_random(20..80).await;
+        at_random(50..150).await;
     }
     ids
 }
@@ -63,7 +68,7 @@ async fn publish_in_order(api: Arc<Api>) -> Vec<String> {
 /// Schedulers and dispatchers are killed, and half-way the broker is away.
 async fn faults(cluster: &mut Cluster) {
     for kill in 0..KILLS {
-        at_random(500..1_500).await;
+        at_random(500..2_500).await;
         let role = match rand::rng().random_bool(0.5) {
             true => Role::Scheduler,
             false => Role::Dispatcher,
@@ -117,4 +122,85 @@ async fn fan_07_an_ordered_endpoint_sees_strict_order_through_kills_and_an_outag
     );
     verdict.nothing_lost().unwrap();
     assert_eq!((verdict.dead, back), (0, 0));
+}
+
+fn record(delivery: &Delivery, disposition: Disposition) -> Attempt {
+    Attempt {
+        tenant: delivery.tenant.clone(),
+        event_id: delivery.event_id.clone(),
+        event_type: delivery.event_type.clone(),
+        endpoint_id: delivery.endpoint_id.clone(),
+        number: delivery.attempt,
+        hop: delivery.hop,
+        replay_generation: 0,
+        at: delivery.accepted_at,
+        latency_ms: 5,
+        result: AttemptResult::Status(200),
+        response_body: Vec::new().into(),
+        disposition,
+        breaker_generation: 0,
+        probe: false,
+        breaker_signal: BreakerSignal::Success,
+        hold_until: None,
+        disable_endpoint: false,
+        in_order: true,
+    }
+}
+
+/// Ten seconds later its message is another dispatcher's, and the order has moved on.
+#[tokio::test(flavor = "multi_thread")]
+async fn fan_07_what_was_recorded_before_a_dispatcher_died_is_not_requested_behind_later_events() {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let mut rig = Rig::start().await.unwrap();
+    rig.dispatcher(posthorn_dispatcher::Settings::default())
+        .await
+        .unwrap();
+    let receiver = Receiver::start().await.unwrap();
+    let mut fifo = rig::endpoint(TENANT, &receiver.url("/fifo"));
+    fifo.ordering = Ordering::Fifo;
+    rig.put(&fifo).await.unwrap();
+    let broker = rig.broker();
+    let send = async |n: u64, recorded: bool| {
+        let mut delivery = rig::delivery(&fifo, n);
+        delivery.release.lane_epoch = 1;
+        delivery.release.in_order = true;
+        if recorded {
+            let record = record(&delivery, Disposition::Complete);
+            broker.publish_attempt(&record).await.unwrap();
+        }
+        broker.publish_delivery(&delivery).await.unwrap();
+        let taken = || async {
+            broker
+                .stream_messages(StreamName::Deliveries)
+                .await
+                .unwrap()
+                == 0
+        };
+        eventually(DEADLINE, "it is settled", taken).await.unwrap();
+    };
+    send(1, true).await;
+    assert_eq!(receiver.count(), 0, "it had been answered");
+    send(2, false).await;
+    let requests = receiver.requests();
+    let numbers: Vec<usize> = requests.iter().map(|request| number(request)).collect();
+    assert_eq!(numbers, [2]);
+}
+
+/// A server that is killed forgets the last acknowledgements of its consumers, though not what
+/// they removed. No later event tells how far fan-out had come.
+#[tokio::test(flavor = "multi_thread")]
+async fn fan_07_the_last_events_before_an_outage_do_not_wait_for_the_next_one() {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let mut site = Site::start(Cluster::builder()).await;
+    for n in 0..2 {
+        let more = json!({"ordering": "fifo", "enabled": false});
+        site.endpoint(&format!("/fifo/{n}"), &more).await;
+    }
+    site.publish(0..20).await;
+    site.fills_to(40).await;
+    site.cluster.nats.kill().await.unwrap();
+    site.cluster.nats.restart().await.unwrap();
+    site.call_each("resume").await;
+    let verdict = site.verdict(Duration::from_secs(40)).await;
+    verdict.exactly_once().unwrap();
 }

@@ -7,11 +7,16 @@ use posthorn_tests::{Cluster, Role};
 use serde_json::json;
 use std::time::Duration;
 
-const EVENTS: usize = 2_000;
+const EVENTS: usize = 1_600;
 const CAP: usize = 8;
 const PER_SECOND: usize = 150;
-/// A scheduler that was late for a slot may use it up to 100 ms later.
-const LATE: usize = PER_SECOND / 10;
+/// A scheduler that was late for a slot may use it up to 100 ms later, and what is in hand when
+/// the broker goes comes again without another slot.
+const MORE: usize = PER_SECOND / 10 + PACED_IN_HAND;
+const PACED_IN_HAND: usize = 16;
+/// What was let go in the last quarter of a second still lies in the lane, and the ids of what
+/// was settled are forgotten by a server that starts again: it may be let go a second time.
+const AGAIN: usize = (PER_SECOND + CAP * 1_000 / 50) / 4 + CAP + PACED_IN_HAND;
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -26,7 +31,11 @@ async fn what_lanes_hold_back_they_still_hold_back_after_an_outage() {
     site.receiver.answer("/paced", slow);
     let capped = json!({"max_in_flight": CAP, "enabled": false});
     site.endpoint("/capped", &capped).await;
-    let paced = json!({"rate_limit": {"per_second": PER_SECOND}, "enabled": false});
+    let paced = json!({
+        "rate_limit": {"per_second": PER_SECOND},
+        "max_in_flight": PACED_IN_HAND,
+        "enabled": false,
+    });
     site.endpoint("/paced", &paced).await;
     site.publish(0..EVENTS).await;
     site.fills_to(u64::try_from(2 * EVENTS).unwrap()).await;
@@ -51,7 +60,12 @@ async fn what_lanes_hold_back_they_still_hold_back_after_an_outage() {
     verdict.nothing_lost().unwrap();
     assert!(left.iter().all(|left| *left > 0), "{left:?} were left");
     assert!(most <= CAP, "{most} in flight, the cap is {CAP}");
-    assert!(rate <= PER_SECOND + LATE, "{rate} in a second");
+    assert!(rate <= PER_SECOND + MORE, "{rate} in a second");
+    assert!(
+        verdict.duplicates.len() <= 2 * AGAIN,
+        "{} came twice, {AGAIN} may after each outage",
+        verdict.duplicates.len()
+    );
     // An endpoint with a rate keeps its lane, empty or not.
     site.change("/paced", &json!({"rate_limit": null})).await;
     site.all_closed(Duration::from_secs(45)).await;

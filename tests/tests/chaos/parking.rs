@@ -55,6 +55,13 @@ async fn ops_06_a_dispatcher_killed_while_it_parks_loses_and_strands_nothing() {
     );
     verdict.nothing_lost().unwrap();
     assert_eq!(verdict.dead, 0);
+    // A dispatcher that dies between storing and acknowledging leaves a second one, which may
+    // find the lane closed when it comes again.
+    assert!(
+        verdict.duplicates.len() <= verdict.accepted / 20,
+        "{:?}",
+        verdict.duplicates
+    );
     site.all_closed(SWEPT).await;
     site.fresh_event_passes().await;
 }

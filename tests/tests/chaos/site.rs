@@ -1,7 +1,7 @@
 //! Endpoints with lanes, events whose every end is known, and what is left behind.
 
-use posthorn_broker::{Broker, BucketName, ConnectSettings, LaneStore, StreamName, Topology};
-use posthorn_delivery::{EndpointId, LaneId, LaneState};
+use posthorn_broker::{Broker, BucketName, ConnectSettings, StreamName, Topology};
+use posthorn_delivery::{EndpointId, LaneState};
 use posthorn_tests::api::Api;
 use posthorn_tests::cluster::Builder;
 use posthorn_tests::oracle::{Oracle, Owed, Verdict};
@@ -37,7 +37,11 @@ pub struct Lane {
 
 impl Site {
     pub async fn start(builder: Builder) -> Site {
-        let cluster = builder.start().await.unwrap();
+        let cluster = builder
+            .env("POSTHORN_SECRET_KEYS", "none")
+            .start()
+            .await
+            .unwrap();
         let settings = ConnectSettings::plain(cluster.nats.url(), "test");
         Site {
             receiver: Receiver::start().await.unwrap(),
@@ -112,10 +116,11 @@ impl Site {
         self.oracle.accept(event, paths);
     }
 
-    /// How many deliveries lie in a lane.
-    pub async fn depth(&self, lane: &Lane) -> u64 {
-        let store = LaneStore::open(&self.broker).await.unwrap();
-        store.depth(&LaneId::live(&lane.id)).await.unwrap()
+    /// Why each lane is active, as far as it is.
+    pub async fn reasons(&self) -> Vec<String> {
+        let lanes = self.api.admin_list("/v1/lanes").await.unwrap();
+        let reason = |lane: &Value| lane["reason"].as_str().unwrap_or_default().to_owned();
+        lanes.iter().map(reason).collect()
     }
 
     /// How many deliveries lie in all lanes.
@@ -201,6 +206,9 @@ impl Site {
         let mut places = String::new();
         for stream in StreamName::ALL {
             places += &format!("{stream:?} {}, ", self.stored(stream).await);
+        }
+        for lane in self.api.admin_list("/v1/lanes").await.unwrap_or_default() {
+            places += &format!("\n{lane}");
         }
         places
     }
