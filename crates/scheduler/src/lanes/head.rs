@@ -12,14 +12,17 @@ use tokio::time::Instant;
 const MOST: usize = 256;
 /// So many that were let go, or so much time, are removed together: a removal costs the
 /// broker more than a release.
-const REMOVE: (u32, Duration) = (512, Duration::from_millis(250));
+const REMOVE: (usize, Duration) = (512, Duration::from_millis(250));
+/// So few are removed one by one: to purge up to one of them, the broker looks through the
+/// whole of a lane, and hundreds of lanes may send a probe in the same second.
+const FEW: usize = 8;
 
 /// What is next in a lane.
 pub(crate) struct Head {
     ahead: VecDeque<Logged<Parked>>,
     next: u64,
-    done: u64,
-    behind: u32,
+    /// Let go and not removed yet.
+    behind: Vec<u64>,
     removed_at: Instant,
 }
 
@@ -28,8 +31,7 @@ impl Head {
         Head {
             ahead: VecDeque::new(),
             next: 1,
-            done: 0,
-            behind: 0,
+            behind: Vec::new(),
             removed_at: Instant::now(),
         }
     }
@@ -66,10 +68,9 @@ impl Head {
         self.ahead.drain(..n.min(self.ahead.len())).collect()
     }
 
-    /// `n` up to and with `position` have been let go for good.
-    pub fn let_go(&mut self, n: u32, position: u64) {
-        self.done = self.done.max(position);
-        self.behind += n;
+    /// What lies at `positions`, in order, has been let go for good.
+    pub fn let_go(&mut self, positions: &[u64]) {
+        self.behind.extend_from_slice(positions);
     }
 
     /// Removes what was let go, when it is worth it or `now_or_never`.
@@ -79,12 +80,19 @@ impl Head {
         lane: &LaneId,
         now_or_never: bool,
     ) -> Result<(), BrokerError> {
-        let due = self.behind >= REMOVE.0 || self.removed_at.elapsed() >= REMOVE.1;
-        if self.behind == 0 || !(due || now_or_never) {
+        let due = self.behind.len() >= REMOVE.0 || self.removed_at.elapsed() >= REMOVE.1;
+        if self.behind.is_empty() || !(due || now_or_never) {
             return Ok(());
         }
-        context.lanes.store().remove_up_to(lane, self.done).await?;
-        self.behind = 0;
+        let store = context.lanes.store();
+        match self.behind.last() {
+            Some(last) if self.behind.len() > FEW => store.remove_up_to(lane, *last).await?,
+            _ => {
+                let each = self.behind.iter().map(|position| store.remove(*position));
+                futures_util::future::try_join_all(each).await?;
+            }
+        }
+        self.behind.clear();
         self.removed_at = Instant::now();
         Ok(())
     }

@@ -13,6 +13,8 @@ use posthorn_delivery::ramp::Ramp;
 use posthorn_delivery::{
     BreakerState, Delivery, Endpoint, LaneId, LaneKind, LaneReason, Ordering, UnixMillis,
 };
+use posthorn_runtime::rng;
+use rand::RngExt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -159,9 +161,9 @@ impl<'a> Owner<'a> {
             // Whoever is over before the hold is not kept until its end.
             Some(Parked::Delivery(first)) if let Some(endpoint) = endpoint => {
                 let end = first.ends_at(endpoint, posthorn_wiring::now());
-                Ok(self.rest(until.min(end)))
+                Ok(self.rest(spread(reason, until).min(end)))
             }
-            Some(_) => Ok(self.rest(until)),
+            Some(_) => Ok(self.rest(spread(reason, until))),
         }
     }
 
@@ -258,6 +260,18 @@ impl<'a> Owner<'a> {
         self.head.remove(self.context, self.lane, true).await?;
         Ok(end)
     }
+}
+
+/// Endpoints that went down together are not probed in one instant: the end of a hold is put off
+/// by up to a tenth of what is left of it, at most 3 s.
+fn spread(reason: LaneReason, until: UnixMillis) -> UnixMillis {
+    if reason != LaneReason::BreakerOpen {
+        return until;
+    }
+    let left = posthorn_wiring::now().until(until);
+    let most = (left / 10).min(Duration::from_secs(3));
+    let most = u64::try_from(most.as_millis()).unwrap_or(0);
+    until + Duration::from_millis(rng::rng().random_range(0..=most))
 }
 
 /// A token without a key: either the lane was closed, or somebody died between the two.

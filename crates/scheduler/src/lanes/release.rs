@@ -56,9 +56,10 @@ impl Owner<'_> {
         batch: Vec<Logged<Parked>>,
         endpoint: Option<&Endpoint>,
     ) -> Result<(), BrokerError> {
-        let Some(last) = batch.last().map(|item| item.sequence) else {
+        if batch.is_empty() {
             return Ok(());
-        };
+        }
+        let positions: Vec<u64> = batch.iter().map(|item| item.sequence).collect();
         let n = u32::try_from(batch.len()).unwrap_or(u32::MAX);
         let publish = |item: Logged<Parked>| self.publish(item, endpoint);
         futures_util::stream::iter(batch)
@@ -75,7 +76,7 @@ impl Owner<'_> {
         if let Some(pace) = &mut self.pace {
             pace.used(n, now);
         }
-        self.head.let_go(n, last);
+        self.head.let_go(&positions);
         self.head.remove(self.context, self.lane, false).await
     }
 
