@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use crate::deny;
+use crate::fuzz;
 use crate::repository;
 use crate::structure;
 
@@ -37,20 +39,6 @@ const DOCS: Step = Step {
     name: "docs",
     arguments: &["doc", "--workspace", "--no-deps", "--locked"],
     environment: &[("RUSTDOCFLAGS", "-D warnings")],
-};
-/// Advisories are not part of the gate: what somebody publishes tonight must not turn a change
-/// red that was green this morning, and asking needs the network.
-const DENY: Step = Step {
-    name: "licences, bans and sources",
-    arguments: &[
-        "deny",
-        "--workspace",
-        "check",
-        "bans",
-        "licenses",
-        "sources",
-    ],
-    environment: &[],
 };
 /// Optimised, because it walks through tens of millions of states; its dependencies are few.
 const MODEL: Step = Step {
@@ -97,15 +85,17 @@ fn run_steps(took: &mut Vec<(&'static str, Duration)>) -> Result<bool> {
             return Ok(false);
         }
     }
-    if !has_cargo_deny() {
-        println!("==> {}: skipped, cargo-deny is not installed", DENY.name);
-    } else if !timed(took, DENY.name, || cargo(&DENY))? {
+    if !timed(took, "licences, bans and sources", deny::run)? {
         return Ok(false);
     }
     if !timed(took, MODEL.name, || cargo(&MODEL))? {
         return Ok(false);
     }
-    timed(took, TESTS.name, || cargo(&TESTS))
+    if !timed(took, TESTS.name, || cargo(&TESTS))? {
+        return Ok(false);
+    }
+    // Last: the libraries that it leans on are then built.
+    timed(took, "fuzz", || fuzz::run(&[]))
 }
 
 fn timed(
@@ -135,15 +125,6 @@ fn cargo(step: &Step) -> Result<bool> {
         .status()
         .with_context(|| format!("the step {} cannot be started", step.name))?;
     Ok(status.success())
-}
-
-fn has_cargo_deny() -> bool {
-    let quiet = Command::new("cargo")
-        .args(["deny", "--version"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    quiet.is_ok_and(|status| status.success())
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod ci;
+mod deny;
 mod finding;
+mod fuzz;
 mod metadata;
 mod repository;
 mod rules;
@@ -21,13 +23,17 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo xtask <command>
 
   structure   dependency edges, sizes, clocks and randomness, forbidden words, no ring
-  ci          everything the gate runs: format, structure, clippy, docs, licences, model, tests";
+  deny        licences, bans and sources of what we depend on, and advisories where they are known
+  fuzz        [SECONDS [TARGET]]: feeds what reads foreign bytes, 10 s each where nothing is said
+  ci          everything the gate runs: format, structure, clippy, docs, deny, model, tests, fuzz";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let command: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match command.as_slice() {
         ["structure"] => structure::run(),
+        ["deny"] => deny::run(),
+        ["fuzz", rest @ ..] => fuzz::run(rest),
         ["ci"] => ci::run(),
         _ => {
             println!("{USAGE}");

@@ -59,6 +59,17 @@ const OURS: &[(&str, &[&str])] = &[
     ("posthorn-dispatcher", FOUNDATION),
     ("posthorn-dlq-admin", FOUNDATION),
     ("posthorn-model", &["posthorn-delivery"]),
+    (
+        "posthorn-fuzz",
+        &[
+            "posthorn-delivery",
+            "posthorn-signing",
+            "posthorn-egress",
+            "posthorn-broker",
+            "posthorn-ingest",
+            "posthorn-dlq-admin",
+        ],
+    ),
     ("xtask", &[]),
 ];
 
@@ -78,6 +89,7 @@ const WRAPPERS: &[(&str, &[&str])] = &[
     ("reqwest", &["posthorn", "posthorn-tests"]),
     ("hickory-resolver", &["posthorn-dispatcher"]),
     ("stateright", &["posthorn-model"]),
+    ("libfuzzer-sys", &["posthorn-fuzz"]),
     ("syn", &["xtask"]),
 ];
 
