@@ -481,6 +481,8 @@ async fn endpoints_and_breakers_are_steered() {
     assert!(new.starts_with("whsec_") && new != SECRET);
     let secrets = on("secret", &[]).await.to_string();
     assert!(secrets.contains(new) && secrets.contains(SECRET));
+    let kept = place.ok(&["secrets", "rotate"]).await;
+    assert_eq!((&kept["key"], &kept["current"]), (&"dev".into(), &1.into()));
 
     let opened = place.ok(&["breakers", "open", &id, "--for", "5m"]).await;
     assert_eq!(opened["state"], "open");
