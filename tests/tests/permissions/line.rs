@@ -316,7 +316,7 @@ impl Line {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nats_03_the_whole_line_works_with_a_user_for_each_service() {
+async fn the_whole_line_works_with_a_user_for_each_service() {
     let mut line = Line::start().await;
     line.delivers().await;
     line.keeps_endpoints().await;

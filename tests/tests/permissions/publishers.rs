@@ -51,7 +51,7 @@ async fn ask(raw: &mut Raw, subject: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nats_04_headers_that_would_act_on_the_stream_are_refused() {
+async fn headers_that_would_act_on_the_stream_are_refused() {
     let mut intake = Intake::start().await;
     let theirs = intake
         .globex
@@ -89,7 +89,7 @@ async fn nats_04_headers_that_would_act_on_the_stream_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nats_05_headers_that_say_what_the_server_says_move_an_event_nowhere() {
+async fn headers_that_say_what_the_server_says_move_an_event_nowhere() {
     let mut intake = Intake::start().await;
     let spoofs = [
         "Nats-Subject: posthorn.events.globex.a\r\nNats-Stream: POSTHORN_DLQ\r\nNats-Sequence: 999",
@@ -127,7 +127,7 @@ async fn nats_05_headers_that_say_what_the_server_says_move_an_event_nowhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nats_06_a_trace_of_a_message_goes_to_nobody_that_its_publisher_may_not_write_to() {
+async fn a_trace_of_a_message_goes_to_nobody_that_its_publisher_may_not_write_to() {
     let mut intake = Intake::start().await;
     for target in [
         "posthorn.deliveries.ep_1",
@@ -150,7 +150,7 @@ async fn nats_06_a_trace_of_a_message_goes_to_nobody_that_its_publisher_may_not_
 
 /// What docs/security.md tells publishers that do not trust each other.
 #[tokio::test(flavor = "multi_thread")]
-async fn message_ids_are_compared_over_all_tenants_so_they_begin_with_the_tenant() {
+async fn js_10_message_ids_are_compared_over_all_tenants_so_they_begin_with_the_tenant() {
     let mut intake = Intake::start().await;
     let id = |id: &str| format!("NATS/1.0\r\nNats-Msg-Id: {id}\r\n\r\n");
     for (their_id, my_id, duplicate) in [("1", "1", true), ("globex:2", "acme:2", false)] {
@@ -172,6 +172,22 @@ async fn message_ids_are_compared_over_all_tenants_so_they_begin_with_the_tenant
     }
 }
 
+/// What docs/security.md says an expectation tells: that there is something, and nothing of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expectation_of_another_tenants_subject_tells_a_sequence_and_no_more() {
+    let mut intake = Intake::start().await;
+    let subject = "posthorn.events.globex.a";
+    let theirs = intake
+        .globex
+        .request(subject, "_INBOX.theirs", b"NATS/1.0\r\n\r\n");
+    assert_eq!(theirs.await["seq"], 1);
+    let lines = "Nats-Expected-Last-Subject-Sequence: 77\r\n\
+                 Nats-Expected-Last-Subject-Sequence-Subject: posthorn.events.globex.>";
+    let answer = intake.publish(lines).await;
+    let told = json!({"code": 400, "err_code": 10_071, "description": "wrong last sequence: 1"});
+    assert_eq!(answer["error"], told);
+}
+
 /// What docs/security.md says of the archive: it checks the expectations that EVENTS has checked.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_with_an_expectation_that_holds_is_taken_and_its_copy_is_not_archived() {
@@ -187,7 +203,7 @@ async fn an_event_with_an_expectation_that_holds_is_taken_and_its_copy_is_not_ar
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nats_07_a_publisher_reads_nothing_not_even_its_own() {
+async fn a_publisher_reads_nothing_not_even_its_own() {
     let mut intake = Intake::start().await;
     intake.publish("X-None: 1").await;
     for subject in [

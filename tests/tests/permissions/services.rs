@@ -240,7 +240,7 @@ async fn is_refused(raw: &mut Raw, subject: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nats_01_every_user_may_publish_what_it_needs_and_nothing_else() {
+async fn hdr_05_dlq_05_every_user_may_publish_what_it_needs_and_nothing_else() {
     let sample = Sample::start().await;
     let mut wrong = Vec::new();
     let mut refused = 0;
@@ -260,7 +260,7 @@ async fn nats_01_every_user_may_publish_what_it_needs_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nats_02_nobody_hears_what_is_for_another() {
+async fn nobody_hears_what_is_for_another() {
     let sample = Sample::start().await;
     let mut wrong = Vec::new();
     for user in sample.users() {

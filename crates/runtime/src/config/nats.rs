@@ -33,7 +33,7 @@ pub struct NatsArgs {
     #[arg(long, env = "POSTHORN_NATS_NKEY", value_name = "FILE")]
     pub nats_nkey: Option<PathBuf>,
 
-    /// Certificates (PEM) to trust besides the system's.
+    /// Certificates (PEM) of the authorities to trust instead of the system's.
     #[arg(long, env = "POSTHORN_NATS_TLS_CA", value_name = "FILE")]
     pub nats_tls_ca: Option<PathBuf>,
 
