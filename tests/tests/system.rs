@@ -20,6 +20,8 @@ mod health;
 mod idempotency;
 #[path = "system/isolation.rs"]
 mod isolation;
+#[path = "system/leaks.rs"]
+mod leaks;
 #[path = "system/limits.rs"]
 mod limits;
 #[path = "system/lookup.rs"]

@@ -1,0 +1,216 @@
+//! The operator's rules about URLs: the same where an endpoint is made, changed, tested and
+//! called, and named wherever they refuse.
+
+use crate::support::{Town, shared, text};
+use posthorn_tests::dns::{DnsAnswer, DnsServer};
+use posthorn_tests::{Cluster, Role};
+use serde_json::json;
+
+const ENDPOINTS: &str = "/v1/tenants/acme/endpoints";
+const RULES: [(&str, &str); 4] = [
+    ("POSTHORN_EGRESS_ALLOW", "hooks.example.com,10.1.0.0/16"),
+    ("POSTHORN_EGRESS_DENY", "*.evil.example,10.1.9.0/24,9.9.9.9"),
+    ("POSTHORN_EGRESS_ALLOW_HTTP", "false"),
+    ("POSTHORN_EGRESS_PORTS", "443,8000-8999"),
+];
+
+/// What is refused by these rules, and the words that name the rule. `hush` is what no refusal
+/// may repeat.
+const REFUSED: [(&str, &str); 11] = [
+    (
+        "https://a.evil.example/hush?hush=hush",
+        "the deny list (*.evil.example)",
+    ),
+    (
+        "https://u:hush@A.B.EVIL.example./hush",
+        "the deny list (*.evil.example)",
+    ),
+    ("https://10.1.9.7/hush", "the deny list (10.1.9.0/24)"),
+    (
+        "https://[::ffff:10.1.9.7]/hush",
+        "the deny list (10.1.9.0/24)",
+    ),
+    ("https://9.9.9.9/hush", "the deny list (9.9.9.9/32)"),
+    ("https://10.2.0.1/hush", "private-use (10.0.0.0/8)"),
+    ("https://0x7f.1/hush", "loopback (127.0.0.0/8)"),
+    (
+        "https://localhost/hush",
+        "localhost names mean this machine",
+    ),
+    ("https://metadata.google.internal/hush", "metadata service"),
+    ("http://hooks.example.com/hush", "https is required"),
+    ("https://example.com:25/hush", "port 25"),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ssrf_04_the_rule_that_refuses_is_named_at_create_and_at_change() {
+    let _machine = shared().await;
+    let builder = RULES
+        .iter()
+        .fold(Cluster::builder(), |builder, (name, value)| {
+            builder.env(name, value)
+        });
+    let town = Town::of(builder).await;
+    for url in [
+        "https://hooks.example.com/",
+        "https://10.1.0.1:8443/",
+        "https://example.com/",
+    ] {
+        let made = town
+            .api
+            .post(ENDPOINTS, &json!({"url": url}))
+            .await
+            .unwrap();
+        assert_eq!(made.status, 201, "{url}: {}", made.json());
+    }
+    let made = town
+        .api
+        .post(ENDPOINTS, &json!({"url": "https://example.com/"}))
+        .await;
+    let one = format!("{ENDPOINTS}/{}", text(&made.unwrap().json()["id"]));
+    for (url, rule) in REFUSED {
+        let document = json!({"url": url});
+        for answer in [
+            town.api.post(ENDPOINTS, &document).await.unwrap(),
+            town.api.patch(&one, &document).await.unwrap(),
+        ] {
+            let said = answer.json().to_string();
+            assert_eq!(answer.status, 422, "{url}: {said}");
+            assert!(said.contains(rule), "{url}: {said}");
+            assert!(!said.contains("hush"), "{url}: {said}");
+        }
+    }
+    let list = town.api.get(ENDPOINTS).await.unwrap();
+    assert_eq!(list.json()["count"], 4, "what was refused is not stored");
+}
+
+/// Makes each endpoint by rules that let it pass, and calls it by those that do not.
+#[tokio::test(flavor = "multi_thread")]
+async fn ssrf_04_ssrf_06_the_rule_that_refuses_is_named_in_the_letter_of_a_test_and_of_an_event() {
+    let _machine = shared().await;
+    let dns = DnsServer::start().await.unwrap();
+    for (name, address) in [
+        ("hooks.example.com", "127.0.0.1"),
+        ("other.example.com", "127.0.0.1"),
+        ("a.evil.example", "127.0.0.1"),
+        ("nine.example.com", "9.9.9.9"),
+        ("inner.example.com", "10.2.0.1"),
+    ] {
+        dns.script(name, [DnsAnswer::of(&[address])]);
+    }
+    dns.script(
+        "meta.example.com",
+        [DnsAnswer::of(&["1.1.1.1", "169.254.169.254"])],
+    );
+    let lenient = Cluster::builder()
+        .copies(Role::Dispatcher, 0)
+        .env("POSTHORN_EGRESS_ALLOW", "0.0.0.0/0,::/0")
+        .env("POSTHORN_EGRESS_PORTS", "1-65535")
+        .env("POSTHORN_DNS_SERVERS", &dns.address().to_string());
+    let mut town = Town::of(lenient).await;
+    let port = town.receiver.address().port();
+    let ports = format!("443,{port}");
+    let strict = [
+        ("POSTHORN_EGRESS_ALLOW", "hooks.example.com"),
+        ("POSTHORN_EGRESS_DENY", "*.evil.example,9.9.9.9"),
+        ("POSTHORN_EGRESS_PORTS", ports.as_str()),
+    ];
+    town.cluster.add(Role::Dispatcher, &strict).await.unwrap();
+    let good = town.endpoint(
+        "acme",
+        "/hook",
+        json!({"url": format!("http://hooks.example.com:{port}/hook")}),
+    );
+    good.await;
+    let cases = [
+        (
+            format!("http://other.example.com:{port}/hush"),
+            "an address of the host is loopback (127.0.0.0/8)",
+        ),
+        (
+            format!("http://a.evil.example:{port}/hush?hush"),
+            "the host is on the deny list (*.evil.example)",
+        ),
+        (
+            format!("http://nine.example.com:{port}/hush"),
+            "an address of the host is on the deny list (9.9.9.9/32)",
+        ),
+        (
+            format!("http://inner.example.com:{port}/hush"),
+            "an address of the host is private-use (10.0.0.0/8)",
+        ),
+        (
+            format!("http://meta.example.com:{port}/hush"),
+            "an address of the host is link-local (169.254.0.0/16)",
+        ),
+        (
+            format!("http://127.0.0.1:{port}/hush"),
+            "address 127.0.0.1 is loopback (127.0.0.0/8)",
+        ),
+        (
+            "http://localhost/hush".to_owned(),
+            "the URL's host is not public: localhost names mean this machine",
+        ),
+        (
+            "https://example.com:25/hush".to_owned(),
+            "port 25 may not be called",
+        ),
+    ];
+    let mut made = Vec::new();
+    for (url, rule) in &cases {
+        made.push((town.endpoint("acme", "", json!({"url": url})).await, *rule));
+    }
+    town.publish("acme", "{}").await;
+    town.letters("", cases.len()).await;
+    for (id, _) in &made {
+        let tested = town
+            .api
+            .post(&format!("{ENDPOINTS}/{id}/test"), &json!({}))
+            .await;
+        assert_eq!(tested.unwrap().status, 202);
+    }
+    town.letters("", 2 * cases.len()).await;
+    for (id, rule) in &made {
+        let letters = town.letters(&format!("&endpoint={id}"), 2).await;
+        for letter in letters {
+            let shown = town.letter(&text(&letter["id"])).await;
+            assert_eq!(shown["reason"], "egress_denied", "{shown}");
+            assert_eq!(shown["detail"], *rule, "{shown}");
+            assert_eq!(shown["attempts"].as_array().unwrap().len(), 1);
+            assert!(!shown.to_string().contains("hush"), "{shown}");
+        }
+    }
+    town.got("/hook", 1).await;
+    assert_eq!(town.receiver.count(), 1, "only the allowed host was called");
+}
+
+/// An endpoint from before `http` was forbidden is not called in plain.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_that_was_made_while_http_was_allowed_is_dead_lettered_when_it_no_longer_is() {
+    let _machine = shared().await;
+    let mut town = Town::of(Cluster::builder().copies(Role::Dispatcher, 0)).await;
+    let strict = [("POSTHORN_EGRESS_ALLOW_HTTP", "false")];
+    town.cluster.add(Role::Dispatcher, &strict).await.unwrap();
+    town.endpoint("acme", "/hook", json!({})).await;
+    town.publish("acme", "{}").await;
+    let id = text(&town.letters("", 1).await[0]["id"]);
+    let letter = town.letter(&id).await;
+    assert_eq!(letter["reason"], "egress_denied");
+    assert_eq!(
+        letter["detail"],
+        "the URL's scheme is http; https is required here"
+    );
+    assert_eq!(town.receiver.connections(), 0);
+    // What was refused is not lost: an operator who permits it replays it.
+    town.cluster
+        .service(Role::Dispatcher, 0)
+        .unwrap()
+        .terminate(crate::support::SOON)
+        .await
+        .unwrap();
+    let lenient = [("POSTHORN_EGRESS_ALLOW_HTTP", "true")];
+    town.cluster.add(Role::Dispatcher, &lenient).await.unwrap();
+    assert_eq!(town.replay(&id).await.status, 202);
+    town.letter_is(&id, "delivered").await;
+    assert_eq!(town.receiver.count(), 1);
+}
