@@ -84,95 +84,104 @@ async fn ssrf_04_the_rule_that_refuses_is_named_at_create_and_at_change() {
     assert_eq!(list.json()["count"], 4, "what was refused is not stored");
 }
 
-/// Makes each endpoint by rules that let it pass, and calls it by those that do not.
-#[tokio::test(flavor = "multi_thread")]
-async fn ssrf_04_ssrf_06_the_rule_that_refuses_is_named_in_the_letter_of_a_test_and_of_an_event() {
-    let _machine = shared().await;
+/// Hosts that the look-up leads to an address which the dispatcher may not call, and the words of
+/// the letter. The last ones are refused without a look-up.
+const CALLED: [(&str, &[&str], &str); 8] = [
+    (
+        "http://other.example.com:PORT/hush",
+        &["127.0.0.1"],
+        "an address of the host is loopback (127.0.0.0/8)",
+    ),
+    (
+        "http://a.evil.example:PORT/hush?hush",
+        &["127.0.0.1"],
+        "the host is on the deny list (*.evil.example)",
+    ),
+    (
+        "http://nine.example.com:PORT/hush",
+        &["9.9.9.9"],
+        "an address of the host is on the deny list (9.9.9.9/32)",
+    ),
+    (
+        "http://inner.example.com:PORT/hush",
+        &["10.2.0.1"],
+        "an address of the host is private-use (10.0.0.0/8)",
+    ),
+    (
+        "http://meta.example.com:PORT/hush",
+        &["1.1.1.1", "169.254.169.254"],
+        "an address of the host is link-local (169.254.0.0/16)",
+    ),
+    (
+        "http://127.0.0.1:PORT/hush",
+        &[],
+        "address 127.0.0.1 is loopback (127.0.0.0/8)",
+    ),
+    (
+        "http://localhost/hush",
+        &[],
+        "the URL's host is not public: localhost names mean this machine",
+    ),
+    (
+        "https://example.com:25/hush",
+        &[],
+        "port 25 may not be called",
+    ),
+];
+
+async fn names() -> DnsServer {
     let dns = DnsServer::start().await.unwrap();
-    for (name, address) in [
-        ("hooks.example.com", "127.0.0.1"),
-        ("other.example.com", "127.0.0.1"),
-        ("a.evil.example", "127.0.0.1"),
-        ("nine.example.com", "9.9.9.9"),
-        ("inner.example.com", "10.2.0.1"),
-    ] {
-        dns.script(name, [DnsAnswer::of(&[address])]);
+    dns.script("hooks.example.com", [DnsAnswer::of(&["127.0.0.1"])]);
+    for (url, addresses, _) in CALLED {
+        if let (false, Some(host)) = (addresses.is_empty(), url.split([':', '/']).nth(3)) {
+            dns.script(host, [DnsAnswer::of(addresses)]);
+        }
     }
-    dns.script(
-        "meta.example.com",
-        [DnsAnswer::of(&["1.1.1.1", "169.254.169.254"])],
-    );
+    dns
+}
+
+/// A system whose API takes any URL and whose dispatcher has strict rules.
+async fn two_minds(dns: &DnsServer) -> Town {
     let lenient = Cluster::builder()
         .copies(Role::Dispatcher, 0)
         .env("POSTHORN_EGRESS_ALLOW", "0.0.0.0/0,::/0")
         .env("POSTHORN_EGRESS_PORTS", "1-65535")
         .env("POSTHORN_DNS_SERVERS", &dns.address().to_string());
     let mut town = Town::of(lenient).await;
-    let port = town.receiver.address().port();
-    let ports = format!("443,{port}");
+    let ports = format!("443,{}", town.receiver.address().port());
     let strict = [
         ("POSTHORN_EGRESS_ALLOW", "hooks.example.com"),
         ("POSTHORN_EGRESS_DENY", "*.evil.example,9.9.9.9"),
         ("POSTHORN_EGRESS_PORTS", ports.as_str()),
     ];
     town.cluster.add(Role::Dispatcher, &strict).await.unwrap();
-    let good = town.endpoint(
-        "acme",
-        "/hook",
-        json!({"url": format!("http://hooks.example.com:{port}/hook")}),
-    );
-    good.await;
-    let cases = [
-        (
-            format!("http://other.example.com:{port}/hush"),
-            "an address of the host is loopback (127.0.0.0/8)",
-        ),
-        (
-            format!("http://a.evil.example:{port}/hush?hush"),
-            "the host is on the deny list (*.evil.example)",
-        ),
-        (
-            format!("http://nine.example.com:{port}/hush"),
-            "an address of the host is on the deny list (9.9.9.9/32)",
-        ),
-        (
-            format!("http://inner.example.com:{port}/hush"),
-            "an address of the host is private-use (10.0.0.0/8)",
-        ),
-        (
-            format!("http://meta.example.com:{port}/hush"),
-            "an address of the host is link-local (169.254.0.0/16)",
-        ),
-        (
-            format!("http://127.0.0.1:{port}/hush"),
-            "address 127.0.0.1 is loopback (127.0.0.0/8)",
-        ),
-        (
-            "http://localhost/hush".to_owned(),
-            "the URL's host is not public: localhost names mean this machine",
-        ),
-        (
-            "https://example.com:25/hush".to_owned(),
-            "port 25 may not be called",
-        ),
-    ];
+    town
+}
+
+/// Makes each endpoint by rules that let it pass, and calls it by those that do not.
+#[tokio::test(flavor = "multi_thread")]
+async fn ssrf_04_ssrf_06_the_rule_that_refuses_is_named_in_the_letter_of_a_test_and_of_an_event() {
+    let _machine = shared().await;
+    let dns = names().await;
+    let town = two_minds(&dns).await;
+    let port = town.receiver.address().port();
+    let good = json!({"url": format!("http://hooks.example.com:{port}/hook")});
+    town.endpoint("acme", "/hook", good).await;
     let mut made = Vec::new();
-    for (url, rule) in &cases {
-        made.push((town.endpoint("acme", "", json!({"url": url})).await, *rule));
+    for (url, _, rule) in CALLED {
+        let url = json!({"url": url.replace("PORT", &port.to_string())});
+        made.push((town.endpoint("acme", "", url).await, rule));
     }
     town.publish("acme", "{}").await;
-    town.letters("", cases.len()).await;
+    town.letters("", CALLED.len()).await;
     for (id, _) in &made {
-        let tested = town
-            .api
-            .post(&format!("{ENDPOINTS}/{id}/test"), &json!({}))
-            .await;
-        assert_eq!(tested.unwrap().status, 202);
+        let test = format!("{ENDPOINTS}/{id}/test");
+        let tested = town.api.post(&test, &json!({})).await.unwrap();
+        assert_eq!(tested.status, 202);
     }
-    town.letters("", 2 * cases.len()).await;
+    town.letters("", 2 * CALLED.len()).await;
     for (id, rule) in &made {
-        let letters = town.letters(&format!("&endpoint={id}"), 2).await;
-        for letter in letters {
+        for letter in town.letters(&format!("&endpoint={id}"), 2).await {
             let shown = town.letter(&text(&letter["id"])).await;
             assert_eq!(shown["reason"], "egress_denied", "{shown}");
             assert_eq!(shown["detail"], *rule, "{shown}");

@@ -299,143 +299,123 @@ async fn traced(collector: &Receiver) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
+/// The endpoints of a talkative system.
+struct Endpoints {
+    ok: String,
+    paused: String,
+    /// Those whose deliveries die.
+    dying: Vec<String>,
+    /// All of them.
+    all: Vec<String>,
+}
+
+impl Talkative {
+    /// A call that must be taken.
+    async fn done(&self, path: &str, document: &Value) {
+        let answer = self.town.api.post(path, document).await.unwrap();
+        assert!(answer.status < 300, "{path}: {}", answer.json());
+    }
+
+    async fn endpoints(&self) -> Endpoints {
+        let at = |path| url("http", &self.town.receiver.address().to_string(), path);
+        let ok = self.endpoint(&at("/ok"), &json!({})).await;
+        let paused = self.endpoint(&at("/paused"), &json!({})).await;
+        let pause = format!("/v1/tenants/acme/endpoints/{paused}/pause");
+        self.done(&pause, &json!({})).await;
+        let breaker = json!({"failure_threshold": 1, "cooldown": "5m", "max_cooldown": "5m"});
+        let breaker = json!({"breaker": breaker});
+        let broken = self.endpoint(&at("/failing"), &breaker).await;
+        let dying = bad(self).await;
+        let mut all = dying.clone();
+        all.extend([ok.clone(), paused.clone(), broken]);
+        Endpoints {
+            ok,
+            paused,
+            dying,
+            all,
+        }
+    }
+
+    /// One waits in a lane because its owner paused it, one because its breaker is open.
+    async fn two_lanes(&self) {
+        let lanes = || async {
+            let listed = self.town.api.admin_list("/v1/lanes").await;
+            listed.is_ok_and(|lanes| lanes.len() >= 2)
+        };
+        let waited = eventually(SOON, "two lanes are active", lanes).await;
+        waited.unwrap();
+    }
+
+    /// Sends again one letter, then all; gives what waited its way.
+    async fn recover(&self, endpoints: &Endpoints, letters: &[Value]) {
+        let receiver = &self.town.receiver;
+        receiver.answer("/failing/path-canary", Reply::ok());
+        let replayed = self.town.replay(&text(&letters[0]["id"])).await;
+        assert_eq!(replayed.status, 202);
+        let job = json!({"filter": {"tenant": "acme"}, "rate_per_second": 100});
+        let job = self.town.api.admin_post("/v1/replays", &job).await.unwrap();
+        assert!(job.status < 300, "{}", job.json());
+        let begun = || async { receiver.requests_to("/refusing/path-canary").len() >= 2 };
+        let waited = eventually(SOON, "the job has begun", begun).await;
+        waited.unwrap();
+        let base = "/v1/tenants/acme/endpoints";
+        let rotate = format!("{base}/{}/secret/rotate", endpoints.ok);
+        self.done(&rotate, &json!({"overlap": "1h"})).await;
+        let resume = format!("{base}/{}/resume", endpoints.paused);
+        self.done(&resume, &json!({})).await;
+        self.town.got("/paused/path-canary", 1).await;
+    }
+
+    /// What each process logs and counts.
+    async fn check_processes(&mut self) {
+        let town = &mut self.town;
+        for role in [
+            Role::Ingest,
+            Role::Scheduler,
+            Role::Dispatcher,
+            Role::DlqAdmin,
+        ] {
+            assert_clean("/metrics", &town.metrics(role, 0).await);
+            let verbose = || {
+                let log = town.cluster.service(role, 0).unwrap().output();
+                std::future::ready(log.contains("TRACE") || log.contains("DEBUG"))
+            };
+            let waited = eventually(Duration::from_secs(10), "it is verbose", verbose).await;
+            waited.unwrap();
+            let log = town.cluster.service(role, 0).unwrap().output();
+            assert_clean(&format!("the log of {role:?}"), &log);
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn dlq_06_nothing_that_the_system_writes_holds_what_it_was_told_in_confidence() {
     let _machine = alone().await;
     let mut system = Talkative::start().await;
     system.receiver_answers();
-    let address = system.town.receiver.address().to_string();
-    let ok = system
-        .endpoint(&url("http", &address, "/ok"), &json!({}))
-        .await;
-    let paused = system
-        .endpoint(&url("http", &address, "/paused"), &json!({}))
-        .await;
-    let pause = format!("/v1/tenants/acme/endpoints/{paused}/pause");
-    assert!(
-        system
-            .town
-            .api
-            .post(&pause, &json!({}))
-            .await
-            .unwrap()
-            .status
-            < 300
-    );
-    let breaker = json!({"failure_threshold": 1, "cooldown": "5m", "max_cooldown": "5m"});
-    let broken = system
-        .endpoint(
-            &url("http", &address, "/failing"),
-            &json!({"breaker": breaker}),
-        )
-        .await;
-    let mut ids = bad(&system).await;
+    let endpoints = system.endpoints().await;
     system.publish().await;
-    let letters = system.town.letters("", ids.len()).await;
-    // One waits in a lane because its owner paused it, one because its breaker is open.
-    let lanes = || async {
-        let listed = system.town.api.admin_list("/v1/lanes").await;
-        listed.is_ok_and(|lanes| lanes.len() >= 2)
-    };
-    eventually(SOON, "two lanes are active", lanes)
-        .await
-        .unwrap();
+    let letters = system.town.letters("", endpoints.dying.len()).await;
+    system.two_lanes().await;
     let mut all = stored(&system.town).await;
-    for canary in [
-        "POSTHORN_LANES ",
-        "POSTHORN_DLQ ",
-        "POSTHORN_ATTEMPTS ",
-        "KV_POSTHORN_ENDPOINTS ",
-    ] {
-        assert!(all.contains(canary), "{canary} was looked at");
+    for stream in ["LANES ", "DLQ ", "ATTEMPTS ", "ENDPOINTS "] {
+        assert!(all.contains(&format!("POSTHORN_{stream}")), "{stream}");
     }
-    system
-        .town
-        .receiver
-        .answer("/failing/path-canary", Reply::ok());
-    assert_eq!(
-        system.town.replay(&text(&letters[0]["id"])).await.status,
-        202
-    );
-    let job = json!({"filter": {"tenant": "acme"}, "rate_per_second": 100});
-    let job = system
-        .town
-        .api
-        .admin_post("/v1/replays", &job)
-        .await
-        .unwrap();
-    assert!(job.status < 300, "{}", job.json());
-    let replayed = || async {
-        system
-            .town
-            .receiver
-            .requests_to("/refusing/path-canary")
-            .len()
-            >= 2
-    };
-    eventually(SOON, "the job has begun", replayed)
-        .await
-        .unwrap();
-    let rotate = format!("/v1/tenants/acme/endpoints/{ok}/secret/rotate");
-    let rotated = system
-        .town
-        .api
-        .post(&rotate, &json!({"overlap": "1h"}))
-        .await
-        .unwrap();
-    assert!(rotated.status < 300, "{}", rotated.json());
-    let resume = pause.replace("/pause", "/resume");
-    assert!(
-        system
-            .town
-            .api
-            .post(&resume, &json!({}))
-            .await
-            .unwrap()
-            .status
-            < 300
-    );
-    system.town.got("/paused/path-canary", 1).await;
+    system.recover(&endpoints, &letters).await;
     all.push_str(&stored(&system.town).await);
-    ids.extend([ok.clone(), paused, broken]);
-    let letters = system
-        .town
-        .api
-        .admin_list("/v1/dead-letters?limit=500")
-        .await
-        .unwrap();
-    let said = refusals(&system.town, &ok).await + &shown(&system.town, &letters, &ids).await;
+    let letters = system.town.api.admin_list("/v1/dead-letters?limit=500");
+    let letters = letters.await.unwrap();
+    let refused = refusals(&system.town, &endpoints.ok).await;
+    let answers = refused + &shown(&system.town, &letters, &endpoints.all).await;
     assert_clean("what is stored", &all);
-    assert_clean("an answer", &said);
-    let traces = traced(&system.collector).await;
-    assert_clean("a trace", &traces);
-    let town = &mut system.town;
-    for role in [
-        Role::Ingest,
-        Role::Scheduler,
-        Role::Dispatcher,
-        Role::DlqAdmin,
-    ] {
-        assert_clean("/metrics", &town.metrics(role, 0).await);
-        let verbose = || {
-            let log = town.cluster.service(role, 0).unwrap().output();
-            std::future::ready(log.contains("TRACE") || log.contains("DEBUG"))
-        };
-        eventually(Duration::from_secs(10), "it is verbose", verbose)
-            .await
-            .unwrap();
-        let log = town.cluster.service(role, 0).unwrap().output();
-        assert_clean(&format!("the log of {role:?}"), &log);
-    }
-    let got = town.receiver.requests_to("/ok/path-canary");
-    assert!(
-        got[0]
-            .header("authorization")
-            .is_some_and(|v| v.contains("header-canary"))
-    );
+    assert_clean("an answer", &answers);
+    assert_clean("a trace", &traced(&system.collector).await);
+    system.check_processes().await;
+    let got = system.town.receiver.requests_to("/ok/path-canary");
     assert_eq!(
-        &got[0].body()[..],
-        PAYLOAD.as_bytes(),
-        "the canaries were sent"
+        got[0].header("x-token"),
+        Some("header-canary"),
+        "it was sent"
     );
+    assert_eq!(&got[0].body()[..], PAYLOAD.as_bytes());
 }
