@@ -106,6 +106,8 @@ fn settings(args: &BenchArgs) -> Settings {
         scheduler: posthorn_scheduler::Settings::default(),
         dispatcher: posthorn_dispatcher::Settings {
             dispatch_concurrency: args.concurrency,
+            // There is but one tenant.
+            tenant_concurrency: Some(args.concurrency),
             egress_allow: Some(allow.to_owned()),
             egress_allow_http: Some(true),
             secrets: plain_secrets(),

@@ -73,6 +73,8 @@ async fn settled(broker: &Broker) -> Result<(), Failure> {
 fn settings_of(args: &BenchArgs) -> posthorn_dispatcher::Settings {
     posthorn_dispatcher::Settings {
         dispatch_concurrency: args.concurrency,
+        // There is but one tenant, and no scheduler to let go what would wait for its seats.
+        tenant_concurrency: Some(args.concurrency),
         egress_allow: Some("127.0.0.0/8".to_owned()),
         egress_allow_http: Some(true),
         secrets: plain_secrets(),

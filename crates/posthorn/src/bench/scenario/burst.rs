@@ -4,7 +4,7 @@
 use super::receiver::Receiver;
 use super::spot::Behaviour;
 use super::stats::Latencies;
-use super::{Plan, Verdict};
+use super::{Plan, Verdict, watch};
 use crate::failure::Failure;
 use axum::http::StatusCode;
 use posthorn_broker::StreamName;
@@ -17,6 +17,8 @@ const AFTER: Duration = Duration::from_millis(20);
 /// When the backlog is drained and no more comes than the endpoint bears, its lane is closed
 /// within so long.
 const CLOSED: Duration = Duration::from_secs(5);
+
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs it.
 ///
@@ -40,18 +42,24 @@ pub(crate) async fn run(plan: &Plan<'_>) -> Result<Verdict, Failure> {
     load.burst(queued).await?;
     let wanted = usize::try_from(queued).unwrap_or(usize::MAX);
     let (mut drained, mut closed) = (None, None);
-    let (began, step) = (rig.clock.now(), (plan.rate / 10).max(1));
-    // Events go on coming while the lane is looked at ten times a second.
-    while Duration::from_nanos(rig.clock.now() - began) < span {
-        load.steady(plan.rate, step).await?;
-        let now = Duration::from_nanos(rig.clock.now() - began);
-        if spot.count() >= wanted {
-            drained = drained.or(Some(now));
+    let began = rig.clock.now();
+    let since = || Duration::from_nanos(rig.clock.now() - began);
+    let looks = async {
+        while since() < span {
+            watch(LOOK).await;
+            if drained.is_none() && spot.count() >= wanted {
+                drained = Some(since());
+            }
+            let tokens = rig.messages(StreamName::Tokens).await?;
+            if drained.is_some() && closed.is_none() && tokens == 0 {
+                closed = Some(since());
+            }
         }
-        if drained.is_some() && rig.messages(StreamName::Tokens).await? == 0 {
-            closed = closed.or(Some(now));
-        }
-    }
+        Ok(())
+    };
+    let seconds = u32::try_from(span.as_secs()).unwrap_or(u32::MAX);
+    let events = plan.rate.saturating_mul(seconds);
+    tokio::try_join!(looks, load.steady(plan.rate, events))?;
     let latencies = Latencies::of(&spot.arrivals().split_off(wanted.min(spot.count())));
     rig.stop().await?;
     let took = drained
