@@ -145,6 +145,14 @@ fn judge(verdict: &mut Verdict, queued: u32, back: u64, all: &[Arrival], before:
     let wanted = usize::try_from(queued).unwrap_or(usize::MAX);
     let lost = wanted.saturating_sub(arrived);
     verdict.check("lost", "0", lost.to_string(), lost == 0);
+    let tenths: Vec<String> = by_tenth(&answered, probe, end)
+        .iter()
+        .map(|rate| format!("{rate:.0}"))
+        .collect();
+    verdict.figure(
+        "good answers a second by tenth of the time",
+        tenths.join(" "),
+    );
     figures(verdict, &since, answered.len().saturating_sub(arrived));
     verdict.figure("requests during the outage", before.to_string());
     let waited = Duration::from_nanos(probe - back);
@@ -152,6 +160,21 @@ fn judge(verdict: &mut Verdict, queued: u32, back: u64, all: &[Arrival], before:
         "probe after the end of the outage",
         format!("{:.1} s", waited.as_secs_f64()),
     );
+}
+
+/// The rate in each tenth of the time between two moments.
+fn by_tenth(times: &[u64], from: u64, to: u64) -> Vec<f64> {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    let span = ((to - from) / 10).max(1);
+    (0..10)
+        .map(|tenth| {
+            let begin = from + tenth * span;
+            let count = count_between(&times, begin, begin + span);
+            let seconds = Duration::from_nanos(span).as_secs_f64();
+            to_f64(u64::try_from(count).unwrap_or(u64::MAX)) / seconds
+        })
+        .collect()
 }
 
 fn figures(verdict: &mut Verdict, since: &[&Arrival], twice: usize) {
