@@ -351,7 +351,7 @@ async fn a_killed_dev_takes_its_nats_server_along_and_the_next_one_has_the_data(
     let place = Place::new();
     let mut dev = place.dev().await;
     let key = place.dev_json().unwrap()["api_key"].clone();
-    let endpoint = place.endpoint("http://127.0.0.1:9/").await;
+    let endpoint = place.endpoint("http://127.0.0.1:1025/").await;
     let nats = place.nats_pid().unwrap();
     dev.signal(Signal::SIGKILL);
     assert_eq!(dev.exit().await, None);
