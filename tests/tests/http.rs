@@ -7,6 +7,8 @@ mod answers;
 mod connections;
 #[path = "http/frames.rs"]
 mod frames;
+#[path = "http/memory.rs"]
+mod memory;
 #[path = "http/names.rs"]
 mod names;
 #[path = "http/process.rs"]
