@@ -188,6 +188,10 @@ async fn bo_03_a_retry_outlives_every_process() {
     rig.put(&target).await.unwrap();
     rig.publish("acme", "a", 1).await.unwrap();
     let failed = receiver.wait_for(1, SOON).await.unwrap()[0].at();
+    // Until it is stored it is the first attempt that may come again, and that at once.
+    let broker = rig.broker();
+    let stored = || async { broker.stream_messages(StreamName::Retries).await.unwrap() == 1 };
+    eventually(SOON, "the retry waits", stored).await.unwrap();
     first.trigger();
     second.trigger();
     rig.nats.kill().await.unwrap();
