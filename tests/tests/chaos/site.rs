@@ -116,13 +116,6 @@ impl Site {
         self.oracle.accept(event, paths);
     }
 
-    /// Why each lane is active, as far as it is.
-    pub async fn reasons(&self) -> Vec<String> {
-        let lanes = self.api.admin_list("/v1/lanes").await.unwrap();
-        let reason = |lane: &Value| lane["reason"].as_str().unwrap_or_default().to_owned();
-        lanes.iter().map(reason).collect()
-    }
-
     /// How many deliveries lie in all lanes.
     pub async fn waiting(&self) -> u64 {
         self.stored(StreamName::Lanes).await
