@@ -150,3 +150,33 @@ async fn fan_06_a_tenant_that_hangs_leaves_a_dispatcher_to_others() {
     );
     assert!(receiver.most_at_once("/hang") <= 6);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lane_that_a_burst_opened_is_closed_beside_steady_traffic() {
+    let rig = line(1, 1).await;
+    let receiver = Receiver::start().await.unwrap();
+    receiver.answer("/hook", Reply::ok().delay(Duration::from_millis(20)));
+    let mut target = endpoint("acme", &receiver.url("/hook"));
+    target.max_in_flight = 8;
+    rig.put(&target).await.unwrap();
+    rig.publish("acme", "burst", 300).await.unwrap();
+    eventually(SOON, "the burst opens a lane", || async {
+        lane(&rig, &target).await.is_some()
+    })
+    .await
+    .unwrap();
+    // One after the other without a pause: the lane is never empty for long.
+    let begun = std::time::Instant::now();
+    let mut published = 300;
+    while lane(&rig, &target).await.is_some() {
+        rig.publish("acme", "steady", 1).await.unwrap();
+        published += 1;
+        assert!(begun.elapsed() < SOON, "the lane is not closed");
+        tokio::time::timeout(Duration::from_millis(10), std::future::pending::<()>())
+            .await
+            .unwrap_err();
+    }
+    receiver.wait_for(published, SOON).await.unwrap();
+    all_closed(&rig).await;
+    assert_eq!(receiver.count(), published);
+}

@@ -8,8 +8,11 @@ use super::End;
 use super::head::Head;
 use super::owner::{Owner, Step};
 use posthorn_broker::BrokerError;
-use posthorn_delivery::LaneKind;
 use posthorn_delivery::lane::keeps_lane;
+use posthorn_delivery::{Endpoint, LaneKind};
+
+/// What is left is let go so much at once.
+const REST: u32 = 256;
 
 impl Owner<'_> {
     /// Closes the lane if it is empty.
@@ -40,6 +43,31 @@ impl Owner<'_> {
             return self.hand_over().await;
         }
         tracing::debug!(lane = %self.lane, kept, "lane is empty");
+        Ok(Step::End(End::Done))
+    }
+
+    /// Closes a lane that more comes into all the time, though nothing has to wait in it: the
+    /// key goes first, so that what comes flows past the lane, then what is left is let go.
+    pub(super) async fn close_flowing(
+        &mut self,
+        endpoint: Option<&Endpoint>,
+    ) -> Result<Step, BrokerError> {
+        if self.is_kept() || !self.delete_key().await? {
+            return Ok(Step::Go);
+        }
+        loop {
+            self.head.fill(self.context, self.lane, REST).await?;
+            if self.head.len() == 0 {
+                break;
+            }
+            self.release(REST, endpoint).await?;
+        }
+        self.head.remove(self.context, self.lane, true).await?;
+        self.token.ack().await?;
+        if self.context.lanes.store().depth(self.lane).await? > 0 {
+            return self.hand_over().await;
+        }
+        tracing::debug!(lane = %self.lane, "lane is of no use any more");
         Ok(Step::End(End::Done))
     }
 

@@ -11,7 +11,8 @@ use posthorn_delivery::{Attempt, Endpoint, LaneKind, LaneReason, UnixMillis};
 use posthorn_lanes::reason_to_keep;
 use std::time::Duration;
 
-/// An empty lane stays open for so long after the last release: opening costs more.
+/// A lane in which nothing has had to wait for so long is closed, however much passes through
+/// it; before that it stays open, because opening costs more.
 const LINGER: Duration = Duration::from_millis(150);
 /// Meanwhile it is looked at so often.
 const LOOK: Duration = Duration::from_millis(10);
@@ -80,12 +81,26 @@ impl Owner<'_> {
             return Ok(self.rest(until_due));
         }
         let n = self.room(cap, now);
+        if usize::try_from(n).is_ok_and(|n| n < self.head.len()) {
+            self.limited_at = now;
+        }
         if n == 0 {
             self.head.remove(self.context, self.lane, false).await?;
             return Ok(Step::Wait(self.next_look(cap, now)));
         }
         self.release(n, endpoint).await?;
+        if self.flows_freely(now) {
+            return self.close_flowing(endpoint).await;
+        }
         Ok(Step::Go)
+    }
+
+    /// Whether nothing has held this lane back for a while, so that it is of no use.
+    fn flows_freely(&self, now: UnixMillis) -> bool {
+        self.lane.kind == LaneKind::Live
+            && self.ramp.is_none()
+            && self.pace.is_none()
+            && now.since(self.limited_at) >= LINGER
     }
 
     /// How many more may go now.
@@ -191,7 +206,7 @@ impl Owner<'_> {
     async fn empty(&mut self, cap: u32) -> Result<Step, BrokerError> {
         self.head.remove(self.context, self.lane, true).await?;
         let now = posthorn_wiring::now();
-        let lingers = now.since(self.last_release) < LINGER;
+        let lingers = now.since(self.limited_at) < LINGER;
         // At its cap, the next delivery would open the lane again.
         let full = self.flight.out() >= cap && cap > 0;
         if lingers {

@@ -273,7 +273,6 @@ impl Owner<'_> {
         self.candidate = Some((self.breaker().revision, now));
         self.context.broker.publish_delivery(&released).await?;
         metrics::counter!("posthorn_lane_releases_total").increment(1);
-        self.last_release = now;
         self.flight.released(1, now);
         if let Some(pace) = &mut self.pace {
             pace.used(1, now);

@@ -33,7 +33,8 @@ pub(crate) struct Owner<'a> {
     pub(super) ordered: Ordered,
     /// The breaker's revision that a probe was let go under, and when.
     pub(super) candidate: Option<(u64, UnixMillis)>,
-    pub(super) last_release: UnixMillis,
+    /// When something had to wait last.
+    pub(super) limited_at: UnixMillis,
     changes: Changes,
 }
 
@@ -92,7 +93,7 @@ impl<'a> Owner<'a> {
             hearing: Hearing::Not,
             ordered: Ordered::new(now),
             candidate: None,
-            last_release: UnixMillis(0),
+            limited_at: now,
             changes: Changes {
                 lanes: context.lanes.watched().changes(),
                 breakers: context.breakers.changes(),

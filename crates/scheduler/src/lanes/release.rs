@@ -68,7 +68,6 @@ impl Owner<'_> {
             .try_collect::<()>()
             .await?;
         let now = posthorn_wiring::now();
-        self.last_release = now;
         self.flight.released(n, now);
         if let Some(ramp) = &mut self.ramp {
             ramp.released(n, now);
