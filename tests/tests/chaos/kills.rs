@@ -9,8 +9,15 @@ use tokio_util::sync::CancellationToken;
 
 const KILLS: u32 = 20;
 const PER_SECOND: u32 = 500;
-/// The work of a killed process is back within its ack wait of 10 s, and some.
-const BACK_WITHIN: Duration = Duration::from_secs(15);
+/// The work of a killed process is back within its ack wait of 10 s, and some. What came in a
+/// burst after it may wait in a lane, whose token is out for as long with each scheduler that
+/// owns it when it is killed: in twenty seconds of kills that may be three in a row.
+fn back_within(role: Role) -> Duration {
+    match role {
+        Role::Scheduler => Duration::from_secs(35),
+        _ => Duration::from_secs(15),
+    }
+}
 
 async fn cluster() -> Cluster {
     let builder = Cluster::builder()
@@ -58,7 +65,7 @@ async fn killing(role: Role) {
         "every report reaches its breaker"
     );
     assert!(
-        slowest < BACK_WITHIN,
+        slowest < back_within(role),
         "what a killed process held came back after {slowest:?}"
     );
     load.fresh_event_passes().await;
