@@ -62,6 +62,10 @@ pub(crate) struct ScenarioArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub down: Option<u32>,
 
+    /// Letters a second that a replay is asked for.
+    #[arg(long, value_name = "PER_SECOND", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub replay_rate: Option<u32>,
+
     /// How long the outage, the idle time, the quiet or the watching is.
     #[arg(long = "for", value_name = "DURATION",
         value_parser = duration_between(Duration::from_secs(1), Duration::from_secs(86_400)))]

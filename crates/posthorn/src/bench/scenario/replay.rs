@@ -35,10 +35,11 @@ struct Run {
 /// When a part does not start, or not everything arrives.
 pub(crate) async fn run(plan: &Plan<'_>) -> Result<Verdict, Failure> {
     let letters = plan.queued(10_000);
+    let per_second = plan.args.replay_rate.unwrap_or(PER_SECOND);
     let dispatchers = plan.dispatchers(1);
     let settings = vec![
         ("letters", letters.to_string()),
-        ("asked a second", PER_SECOND.to_string()),
+        ("asked a second", per_second.to_string()),
         ("samples of the baseline", plan.samples().to_string()),
         ("live events a second", plan.rate.to_string()),
         ("each answer after", format!("{AFTER:?}")),
@@ -49,14 +50,14 @@ pub(crate) async fn run(plan: &Plan<'_>) -> Result<Verdict, Failure> {
     let mut runs = Vec::new();
     for _ in 0..plan.runs() {
         let rig = plan.rig(dispatchers).await?;
-        runs.push(one(plan, &rig, letters).await?);
+        runs.push(one(plan, &rig, letters, per_second).await?);
         rig.stop().await?;
     }
     judge(&mut verdict, letters, &runs);
     Ok(verdict)
 }
 
-async fn one(plan: &Plan<'_>, rig: &Rig, letters: u32) -> Result<Run, Failure> {
+async fn one(plan: &Plan<'_>, rig: &Rig, letters: u32, per_second: u32) -> Result<Run, Failure> {
     let receiver = Receiver::start(rig.clock)?;
     let refuses = Behaviour::Answer(StatusCode::BAD_REQUEST, Duration::ZERO);
     let spot = receiver.spot("hook", refuses);
@@ -81,7 +82,7 @@ async fn one(plan: &Plan<'_>, rig: &Rig, letters: u32) -> Result<Run, Failure> {
 
     spot.clear();
     let since = rig.clock.now();
-    rig.api.replay(TENANT, PER_SECOND).await?;
+    rig.api.replay(TENANT, per_second).await?;
     let limit = nanos(LIMIT);
     // Live traffic for as long as the replay goes on, by slices of a second.
     let mut sent = 0;
