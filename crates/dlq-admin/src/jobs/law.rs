@@ -113,11 +113,11 @@ pub fn run_ahead(rate_per_second: u32) -> u64 {
     u64::from(rate_per_second.max(1))
 }
 
-/// How many letters a batch may send: half of what may wait in a lane, so that the lane does
-/// not run empty between two.
+/// How many letters a batch may send: a twentieth of a second's worth. A larger one would stand
+/// in the way of what is live for as long as it takes to be stored.
 #[must_use]
 pub fn batch_size(rate_per_second: u32) -> usize {
-    usize::try_from((rate_per_second / 2).clamp(1, MAX_BATCH)).unwrap_or(1)
+    usize::try_from((rate_per_second / 20).clamp(1, MAX_BATCH)).unwrap_or(1)
 }
 
 /// The time that `count` letters take at a rate; the pause between batches, and the place of
@@ -217,6 +217,7 @@ mod tests {
             assert!(at_rate(size, rate) <= Duration::from_secs(1), "{rate}");
         }
         assert_eq!(at_rate(25, 50), Duration::from_millis(500));
+        assert_eq!((batch_size(1), batch_size(500)), (1, 25));
         assert_eq!(
             at_rate(batch_size(10_000), 10_000),
             Duration::from_micros(25_600)

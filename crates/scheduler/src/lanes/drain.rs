@@ -139,8 +139,8 @@ impl Owner<'_> {
         let most = most_in_flight(endpoint, self.context.dispatchers());
         match self.lane.kind {
             LaneKind::Live => most,
-            // Live traffic finds slots free beside a replay.
-            LaneKind::Replay => (most / 2).max(1),
+            // Live traffic finds slots free beside a replay, and few requests before its own.
+            LaneKind::Replay => (most / 4).max(1),
         }
     }
 
