@@ -11,17 +11,25 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two looks, with as much as a tenth more.
+/// Before the first sweep, so that a scheduler that is restarted again and again sweeps too.
+const FIRST: Duration = Duration::from_secs(5);
+/// Between two sweeps; with up to a tenth more, as before the first.
 const EVERY: Duration = Duration::from_secs(30);
+/// A lane that is opening or closing has no token for a moment: one that is missed is looked
+/// for again after so long.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Looks until shut down.
 pub(crate) async fn watch(context: Arc<Context>, shutdown: Shutdown) {
+    let mut pause = FIRST;
     loop {
-        let jitter = Duration::from_millis(rng::rng().random_range(0..=3_000));
+        let most = u64::try_from(pause.as_millis() / 10).unwrap_or(0);
+        let jitter = Duration::from_millis(rng::rng().random_range(0..=most));
         tokio::select! {
             () = shutdown.triggered() => return,
-            () = tokio::time::sleep(EVERY + jitter) => {}
+            () = tokio::time::sleep(pause + jitter) => {}
         }
+        pause = EVERY;
         match sweep(&context).await {
             Ok(0) => {}
             Ok(found) => tracing::info!(found, "lanes without a token were given one"),
@@ -30,21 +38,31 @@ pub(crate) async fn watch(context: Arc<Context>, shutdown: Shutdown) {
     }
 }
 
-/// Gives a token to every lane that needs one and has none.
+/// Gives a token to every lane that needs one and has had none for a while.
 async fn sweep(context: &Context) -> Result<usize, BrokerError> {
-    let store = context.lanes.store();
-    // In this order: a lane that is opened meanwhile has its token before it is missed.
-    let needed = needed(context, store.lanes().await?);
-    if needed.is_empty() {
+    let missed = without_token(context).await?;
+    if missed.is_empty() {
         return Ok(0);
     }
-    let owned: HashSet<LaneId> = store.tokens().await?.into_iter().collect();
-    let stranded: Vec<&LaneId> = needed.iter().filter(|lane| !owned.contains(lane)).collect();
+    tokio::time::sleep(AGAIN).await;
+    let still = without_token(context).await?;
+    let stranded: Vec<&LaneId> = still.intersection(&missed).collect();
     for lane in &stranded {
-        store.put_token(lane).await?;
+        context.lanes.store().put_token(lane).await?;
     }
     metrics::counter!("posthorn_lanes_repaired_total").increment(stranded.len() as u64);
     Ok(stranded.len())
+}
+
+async fn without_token(context: &Context) -> Result<HashSet<LaneId>, BrokerError> {
+    let store = context.lanes.store();
+    // In this order: a lane that is opened meanwhile has its token before it is missed.
+    let mut needed = needed(context, store.lanes().await?);
+    if !needed.is_empty() {
+        let owned: HashSet<LaneId> = store.tokens().await?.into_iter().collect();
+        needed.retain(|lane| !owned.contains(lane));
+    }
+    Ok(needed)
 }
 
 /// Lanes that hold something, and lanes that are active without need.
