@@ -1,6 +1,7 @@
 //! The keys, as an operator writes them down.
 
 use aws_lc_rs::aead::{AES_256_GCM, LessSafeKey, UnboundKey};
+use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt;
@@ -85,6 +86,8 @@ impl fmt::Debug for KeyId {
 pub(crate) struct NamedKey {
     pub id: KeyId,
     pub key: LessSafeKey,
+    /// What keys for other purposes are made of.
+    pub root: hmac::Key,
 }
 
 impl fmt::Debug for NamedKey {
@@ -128,6 +131,7 @@ fn parse_key(item: &str, at: usize) -> Result<NamedKey, KeysError> {
     Ok(NamedKey {
         id,
         key: LessSafeKey::new(unbound),
+        root: hmac::Key::new(hmac::HMAC_SHA256, &bytes),
     })
 }
 

@@ -14,6 +14,7 @@
 
 mod endpoint;
 mod key;
+mod mark;
 mod place;
 mod text;
 mod vault;
@@ -22,6 +23,7 @@ mod vault;
 mod tests;
 
 pub use key::{KeyId, KeysError, MAX_KEYS};
+pub use mark::{MARK_BYTES, Marker};
 pub use place::{Field, Place};
 pub use text::is_sealed;
 pub use vault::{OpenError, Vault};

@@ -1,12 +1,14 @@
 //! Sealing and opening one text.
 
 use crate::key::{KeyId, KeysError, NamedKey, parse_keys};
+use crate::mark;
 use crate::place::Place;
 use crate::text;
 use aws_lc_rs::aead::{Aad, NONCE_LEN, Nonce};
 use posthorn_delivery::endpoint::Hidden;
 use rand::CryptoRng;
 use std::sync::Arc;
+use zeroize::Zeroizing;
 
 /// The setting that asks for no keys at all.
 const NONE: &str = "none";
@@ -76,6 +78,12 @@ impl Vault {
         self.keys.first().map(|key| &key.id)
     }
 
+    /// A key for another purpose, made of the first one; `None` where there are no keys.
+    pub(crate) fn derived(&self, purpose: &str) -> Option<Zeroizing<[u8; 32]>> {
+        let first = self.keys.first()?;
+        Some(mark::derive(&first.root, purpose))
+    }
+
     /// Seals a text for its place. Without keys it stays as it is.
     pub fn seal(
         &self,
@@ -83,7 +91,7 @@ impl Vault {
         plain: &Hidden,
         rng: &mut (impl CryptoRng + ?Sized),
     ) -> Hidden {
-        let Some(NamedKey { id, key }) = self.keys.first() else {
+        let Some(NamedKey { id, key, .. }) = self.keys.first() else {
             return plain.clone();
         };
         let mut nonce = [0; NONCE_LEN];
