@@ -153,7 +153,7 @@ impl LaneStore {
     /// # Errors
     /// When the broker refuses or does not answer; not when it is gone already.
     pub async fn remove(&self, position: u64) -> Result<(), BrokerError> {
-        self.reader.delete(position).await
+        self.broker.discard(StreamName::Lanes, position).await
     }
 
     /// How many deliveries lie in `lane`, as the stream's leader knows it.

@@ -15,6 +15,7 @@ mod broker;
 pub mod codec;
 mod connect;
 mod consume;
+mod discard;
 mod drift;
 mod error;
 mod kv;
