@@ -59,13 +59,16 @@ pub fn decide(
 }
 
 /// A connection that fails under us once says nothing about the receiver; one that fails again
-/// on the repeat does.
+/// on the repeat does. A receiver that shuts down whatever connection is opened takes nothing,
+/// however politely it says so, and would otherwise be asked at full rate for ever.
 fn signal(delivery: &Delivery, outcome: &Outcome, class: Class) -> BreakerSignal {
     let again = delivery.stale_retries >= MAX_STALE_RETRIES;
-    if again && *outcome == Outcome::Failed(Failure::StaleConnection) {
-        return BreakerSignal::Failure;
+    match outcome {
+        Outcome::Failed(Failure::StaleConnection | Failure::GoAway) if again => {
+            BreakerSignal::Failure
+        }
+        _ => breaker_signal(outcome, class),
     }
-    breaker_signal(outcome, class)
 }
 
 /// The same attempt again, soon: no application saw the request.
@@ -223,6 +226,35 @@ mod tests {
         };
         assert!(!same_attempt);
         assert_eq!(again.breaker_signal, BreakerSignal::Failure);
+    }
+
+    #[test]
+    fn http_04_one_goaway_blames_nobody_and_the_next_one_on_the_repeat_does() {
+        let outcome = Outcome::Failed(Failure::GoAway);
+        let mut next = delivery();
+        for attempt in 1..=3 {
+            let first = after(&next, &outcome);
+            assert_eq!(first.breaker_signal, BreakerSignal::Neutral);
+            let Disposition::Retry {
+                not_before,
+                same_attempt: true,
+            } = first.disposition
+            else {
+                panic!("repeated at once, as no application saw it")
+            };
+            let repeat = successor(next, not_before, true);
+            let again = after(&repeat, &outcome);
+            assert_eq!(again.breaker_signal, BreakerSignal::Failure);
+            let Disposition::Retry {
+                not_before,
+                same_attempt: false,
+            } = again.disposition
+            else {
+                panic!("then it follows the schedule")
+            };
+            assert_eq!(repeat.attempt, attempt);
+            next = successor(repeat, not_before, false);
+        }
     }
 
     #[test]
