@@ -32,81 +32,64 @@ impl fmt::Display for Drift {
     }
 }
 
-/// Settings that a stream keeps from its creation on.
+/// Settings that a stream keeps from its creation on. Where one of them differs, nothing is
+/// changed.
 pub(crate) const FIXED_SETTINGS: [&str; 2] = ["retention", "storage"];
 
+/// Settings that a server takes back from no stream that was once given them.
+pub(crate) const STAYING_SETTINGS: [&str; 3] =
+    ["allow_msg_ttl", "allow_msg_schedules", "allow_msg_counter"];
+
 pub(crate) fn stream_drifts(found: &Config, wanted: &Config) -> Vec<Drift> {
-    let mut drifts = Vec::new();
-    let mut compare = |setting, found_value: String, wanted_value: String| {
-        if found_value != wanted_value {
-            let (found, wanted_text) = (found_value, wanted_value);
-            let object = wanted.name.clone();
-            drifts.push(Drift {
-                object,
-                setting,
-                found,
-                wanted: wanted_text,
-                repaired: false,
-            });
-        }
-    };
-    let republish = |config: &Config| {
-        config.republish.as_ref().map_or_else(String::new, |to| {
-            format!("{} to {}", to.source, to.destination)
+    let pairs = settings(found).into_iter().zip(settings(wanted));
+    pairs
+        .filter(|((_, found), (_, wanted))| found != wanted)
+        .map(|((setting, found), (_, should_be))| Drift {
+            object: wanted.name.clone(),
+            setting,
+            found,
+            wanted: should_be,
+            repaired: false,
         })
-    };
-    compare(
-        "retention",
-        format!("{:?}", found.retention),
-        format!("{:?}", wanted.retention),
-    );
-    compare(
-        "storage",
-        format!("{:?}", found.storage),
-        format!("{:?}", wanted.storage),
-    );
-    compare(
-        "subjects",
-        found.subjects.join(","),
-        wanted.subjects.join(","),
-    );
-    compare(
-        "discard",
-        format!("{:?}", found.discard),
-        format!("{:?}", wanted.discard),
-    );
-    compare(
-        "max_age",
-        format!("{:?}", found.max_age),
-        format!("{:?}", wanted.max_age),
-    );
-    compare(
-        "max_bytes",
-        found.max_bytes.to_string(),
-        wanted.max_bytes.to_string(),
-    );
-    compare(
-        "max_msgs_per_subject",
-        found.max_messages_per_subject.to_string(),
-        wanted.max_messages_per_subject.to_string(),
-    );
-    compare(
-        "discard_new_per_subject",
-        found.discard_new_per_subject.to_string(),
-        wanted.discard_new_per_subject.to_string(),
-    );
-    compare(
-        "duplicate_window",
-        format!("{:?}", found.duplicate_window),
-        format!("{:?}", wanted.duplicate_window),
-    );
-    compare(
-        "replicas",
-        found.num_replicas.to_string(),
-        wanted.num_replicas.to_string(),
-    );
-    compare("republish", republish(found), republish(wanted));
-    drifts
+        .collect()
+}
+
+/// What we set, as text. The last five are what a message's headers may do to a stream: whoever
+/// may publish one event could remove all others by a rollup, or have his own expire unseen,
+/// where one of them is on.
+fn settings(config: &Config) -> [(&'static str, String); 16] {
+    let republish = config.republish.as_ref();
+    let republish = republish.map(|to| format!("{} to {}", to.source, to.destination));
+    [
+        ("retention", format!("{:?}", config.retention)),
+        ("storage", format!("{:?}", config.storage)),
+        ("subjects", config.subjects.join(",")),
+        ("discard", format!("{:?}", config.discard)),
+        ("max_age", format!("{:?}", config.max_age)),
+        ("max_bytes", config.max_bytes.to_string()),
+        (
+            "max_msgs_per_subject",
+            config.max_messages_per_subject.to_string(),
+        ),
+        (
+            "discard_new_per_subject",
+            config.discard_new_per_subject.to_string(),
+        ),
+        ("duplicate_window", format!("{:?}", config.duplicate_window)),
+        ("replicas", config.num_replicas.to_string()),
+        ("republish", republish.unwrap_or_default()),
+        ("allow_rollup_hdrs", config.allow_rollup.to_string()),
+        ("allow_atomic", config.allow_atomic_publish.to_string()),
+        ("allow_msg_ttl", config.allow_message_ttl.to_string()),
+        (
+            "allow_msg_schedules",
+            config.allow_message_schedules.to_string(),
+        ),
+        (
+            "allow_msg_counter",
+            config.allow_message_counter.to_string(),
+        ),
+    ]
 }
 
 /// What is there, with our settings in it: an operator's placement or compression stays.
@@ -121,6 +104,8 @@ pub(crate) fn merged(found: Config, wanted: Config) -> Config {
         duplicate_window: wanted.duplicate_window,
         num_replicas: wanted.num_replicas,
         republish: wanted.republish,
+        allow_rollup: wanted.allow_rollup,
+        allow_atomic_publish: wanted.allow_atomic_publish,
         allow_direct: true,
         ..found
     }

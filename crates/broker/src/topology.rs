@@ -1,7 +1,9 @@
 //! What the installation needs of JetStream, and how far what is there differs from it.
 
 use crate::consume::ACK_WAIT;
-use crate::drift::{Drift, FIXED_SETTINGS, consumer_drifts, merged, stream_drifts};
+use crate::drift::{
+    Drift, FIXED_SETTINGS, STAYING_SETTINGS, consumer_drifts, merged, stream_drifts,
+};
 use crate::error::BrokerError;
 use crate::names::{self, BucketName, Names, StreamName};
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
@@ -285,7 +287,9 @@ impl Topology {
                 .update_stream(merged(found, wanted))
                 .await
                 .map_err(BrokerError::refused)?;
-            drifts.iter_mut().for_each(|drift| drift.repaired = true);
+            for drift in &mut drifts {
+                drift.repaired = !STAYING_SETTINGS.contains(&drift.setting);
+            }
         }
         Ok(drifts)
     }

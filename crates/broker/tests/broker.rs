@@ -162,6 +162,38 @@ async fn ensure_is_idempotent_and_reports_and_repairs_drift() {
     ));
 }
 
+/// One header of one publisher could remove what all others have published, or have an event
+/// expire that was acknowledged.
+#[tokio::test]
+async fn what_the_headers_of_a_publisher_may_do_to_events_is_taken_back() {
+    let rig = rig().await;
+    let client = async_nats::connect(rig.server.client_url()).await.unwrap();
+    let context = async_nats::jetstream::new(client);
+    let mut config = context.get_stream("POSTHORN_EVENTS").await.unwrap();
+    let mut config = config.info().await.unwrap().config.clone();
+    config.allow_rollup = true;
+    config.allow_atomic_publish = true;
+    config.allow_message_ttl = true;
+    context.update_stream(config).await.unwrap();
+    let drifts = rig.broker.ensure().await.unwrap();
+    let found: Vec<_> = drifts.iter().map(|d| (d.setting, d.repaired)).collect();
+    assert_eq!(
+        found,
+        [
+            ("allow_rollup_hdrs", true),
+            ("allow_atomic", true),
+            // The server takes this back from no stream: it stays said at every start.
+            ("allow_msg_ttl", false),
+        ]
+    );
+    let mut headers = async_nats::HeaderMap::new();
+    headers.insert("Nats-Rollup", "all");
+    let sent = context.publish_with_headers("posthorn.events.acme.a", headers, "{}".into());
+    assert!(sent.await.unwrap().await.is_err());
+    let again = rig.broker.ensure().await.unwrap();
+    assert_eq!(again.len(), 1);
+}
+
 #[tokio::test]
 async fn an_unreachable_server_is_said_so_within_the_timeout() {
     let mut settings = ConnectSettings::plain("nats://127.0.0.1:1", "test");
