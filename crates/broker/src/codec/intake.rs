@@ -14,6 +14,12 @@ use prost::Message;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+/// So long, in milliseconds, may an event have been under way to the stream, clocks that differ
+/// included.
+const LONGEST_WAY: i64 = 600_000;
+/// The trace context of version 00 is 55 bytes long; later ones may add to it.
+const MAX_TRACEPARENT: usize = 512;
+
 /// Why a message is not an event. Each text names the rule and shows nothing of the message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IntakeError {
@@ -117,7 +123,7 @@ fn from_raw(
             .unwrap_or("application/json")
             .to_owned(),
         headers: cloud_event_headers(intake),
-        traceparent: optional_text(intake.header("traceparent").unwrap_or_default().to_owned()),
+        traceparent: traceparent(intake.header("traceparent").unwrap_or_default()),
         accepted_at: intake.stored_at,
         deliver_at,
         only_endpoint: None,
@@ -154,10 +160,20 @@ fn from_protobuf(
         message.content_type = "application/json".to_owned();
     }
     let mut event = super::event::from_message(message).map_err(IntakeError::Protobuf)?;
-    // A publisher's clock must not make an event older than the stream knows it to be.
-    event.accepted_at = event.accepted_at.min(intake.stored_at);
+    // A publisher's clock must not make an event younger than the stream knows it to be, nor by
+    // much older: it would expire at once, and ages that nothing had would be in the metrics.
+    let earliest = UnixMillis(intake.stored_at.0.saturating_sub(LONGEST_WAY));
+    event.accepted_at = event.accepted_at.clamp(earliest, intake.stored_at);
+    event.traceparent = traceparent(&event.traceparent.unwrap_or_default());
     event.headers.retain(|(name, _)| is_cloud_event(name));
     Ok(event)
+}
+
+/// What is longer than any trace context is none, and is left out: every later hop carries it, and
+/// the room that is kept for what they carry is less than a publisher could put here.
+fn traceparent(text: &str) -> Option<String> {
+    let text = optional_text(text.to_owned());
+    text.filter(|text| text.len() <= MAX_TRACEPARENT)
 }
 
 fn is_cloud_event(name: &str) -> bool {

@@ -416,6 +416,51 @@ fn js_17_what_is_no_event_is_refused_with_the_rule() {
     assert_eq!(refused(good, Some(&broken), b""), IntakeError::Header);
 }
 
+/// The message of an event as a publisher may write it, at the subject where it belongs.
+fn in_protobuf(change: impl FnOnce(&mut v1::Event)) -> Event {
+    let mut message = v1::Event::decode(event().to_wire()).unwrap();
+    change(&mut message);
+    let mut headers = HeaderMap::new();
+    headers.insert("Content-Type", crate::outbox::EVENT_PROTOBUF);
+    let whole = Intake {
+        payload: encode(&message),
+        ..intake("posthorn.events.acme.invoice.paid", Some(&headers), b"")
+    };
+    read_event(&Names::new("posthorn"), &whole).unwrap()
+}
+
+#[test]
+fn a_publishers_clock_makes_an_event_neither_young_nor_ancient() {
+    const STORED: i64 = 1_700_000_000_000;
+    for (said, taken) in [
+        (0, STORED),
+        (STORED - 1_000, STORED - 1_000),
+        (STORED + 1, STORED),
+        (i64::MAX, STORED),
+        (1, STORED - 600_000),
+        (i64::MIN, STORED - 600_000),
+    ] {
+        let event = in_protobuf(|message| message.accepted_at_ms = said);
+        assert_eq!(event.accepted_at, UnixMillis(taken), "{said}");
+    }
+}
+
+/// Every later hop carries it, beside a payload that leaves it no such room.
+#[test]
+fn js_15_what_is_longer_than_a_trace_context_is_left_behind() {
+    let (fits, long) = ("a".repeat(512), "a".repeat(513));
+    let names = Names::new("posthorn");
+    for (text, kept) in [(&fits, true), (&long, false)] {
+        let mut headers = HeaderMap::new();
+        headers.insert("traceparent", text.as_str());
+        let raw = intake("posthorn.events.acme.a", Some(&headers), b"{}");
+        let raw = read_event(&names, &raw).unwrap();
+        assert_eq!(raw.traceparent.as_ref(), kept.then_some(text));
+        let typed = in_protobuf(|message| message.traceparent.clone_from(text));
+        assert_eq!(typed.traceparent.as_ref(), kept.then_some(text));
+    }
+}
+
 #[test]
 fn dlq_05_an_event_cannot_claim_another_tenant() {
     let mut headers = HeaderMap::new();
