@@ -3,8 +3,9 @@
 use crate::address::{ConnectArgs, Service};
 use crate::failure::{Failure, chain};
 use crate::output::{self, Output};
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Method, StatusCode};
+use crate::refusal::refusal;
+use reqwest::Method;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::Value;
 use std::time::Duration;
 use url::Url;
@@ -23,6 +24,7 @@ pub(crate) struct Client {
 }
 
 /// A request to be made.
+#[derive(Clone)]
 pub(crate) struct Call {
     service: Service,
     method: Method,
@@ -132,8 +134,8 @@ impl Client {
     /// Makes a call.
     ///
     /// # Errors
-    /// [`Failure::Unreachable`] when nobody answers, [`Failure::Refused`] with the service's own
-    /// words when it refuses.
+    /// [`Failure::Unreachable`] when nobody answers, [`Failure::Refused`] or [`Failure::NotNow`]
+    /// with the service's own words when it refuses.
     pub async fn call(&self, call: Call) -> Result<Reply, Failure> {
         let base = self.connect.url(call.service)?;
         let url = call.url(&base)?;
@@ -147,11 +149,13 @@ impl Client {
         }
         let response = request.send().await.map_err(|e| unreachable(&base, e))?;
         let status = response.status();
+        let after = response.headers().get(RETRY_AFTER).cloned();
         let text = read(response).await.map_err(|e| unreachable(&base, e))?;
         if status.is_success() {
             return Ok(Reply { text });
         }
-        Err(refusal(status, &text))
+        let after = after.as_ref().and_then(|value| value.to_str().ok());
+        Err(refusal(status, after, &text))
     }
 
     /// Makes a call and prints its answer: as it came, or as `view` shows it.
@@ -172,6 +176,14 @@ impl Reply {
     /// The answer as it came.
     pub fn text(&self) -> &str {
         self.text.trim_end()
+    }
+
+    /// The answer as one line, for a program that reads line by line.
+    pub fn line(&self) -> String {
+        match self.text().contains('\n') {
+            true => self.json().to_string(),
+            false => self.text().to_owned(),
+        }
     }
 
     /// The answer as JSON; null where there was none.
@@ -207,31 +219,9 @@ fn unreachable(base: &Url, error: reqwest::Error) -> Failure {
     let host = base.host_str().unwrap_or_default();
     let port = base.port_or_known_default().unwrap_or_default();
     Failure::Unreachable(format!(
-        "{host}:{port} does not answer; is the service running? ({})",
+        "{host}:{port} does not answer; is the service running, and is this its address? ({})",
         chain(&error.without_url())
     ))
-}
-
-/// The refusal in the service's own words: the detail of its problem, and every field.
-fn refusal(status: StatusCode, text: &str) -> Failure {
-    let problem: Value = serde_json::from_str(text).unwrap_or(Value::Null);
-    let word = |pointer: &str| problem.pointer(pointer).and_then(Value::as_str);
-    let detail = word("/detail").or(word("/title")).unwrap_or("refused");
-    let head = match word("/field") {
-        Some(field) => format!("{field}: {detail}"),
-        None => detail.to_owned(),
-    };
-    let mut sentence = format!("{head} ({})", status.as_u16());
-    let errors = problem.pointer("/errors").and_then(Value::as_array);
-    for error in errors.into_iter().flatten() {
-        let word = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
-        let more = format!("{}: {}", word("field"), word("detail"));
-        // One field alone is the whole problem and has been named.
-        if more != head {
-            sentence = format!("{sentence}; {more}");
-        }
-    }
-    Failure::refused(sentence)
 }
 
 #[cfg(test)]
@@ -268,20 +258,5 @@ mod tests {
         assert!(call("b").headers().is_ok());
         let refused = call("b\r\nx-c: d").headers();
         assert!(matches!(refused, Err(Failure::Usage(_))));
-    }
-
-    #[test]
-    fn a_refusal_is_the_services_own_words() {
-        let text = r#"{"title":"Unprocessable","detail":"two fields are wrong","errors":[
-            {"field":"url","detail":"no host"},{"field":"retry.base","detail":"too long"}]}"#;
-        let failure = refusal(StatusCode::UNPROCESSABLE_ENTITY, text);
-        let words = "two fields are wrong (422); url: no host; retry.base: too long";
-        assert_eq!(failure, Failure::refused(words));
-        let text =
-            r#"{"detail":"no host","field":"url","errors":[{"field":"url","detail":"no host"}]}"#;
-        let failure = refusal(StatusCode::UNPROCESSABLE_ENTITY, text);
-        assert_eq!(failure, Failure::refused("url: no host (422)"));
-        let failure = refusal(StatusCode::BAD_GATEWAY, "<html>");
-        assert_eq!(failure, Failure::refused("refused (502)"));
     }
 }

@@ -10,6 +10,9 @@ pub(crate) enum Failure {
     /// The thing asked for was refused or did not succeed: exit code 1.
     #[error("{0}")]
     Refused(String),
+    /// The service cannot do it at the moment (429, 503): exit code 1. Asking again may help.
+    #[error("{0}")]
+    NotNow(String),
     /// It was asked for wrongly: exit code 64.
     #[error("{0}")]
     Usage(String),
@@ -43,10 +46,15 @@ impl Failure {
         Failure::Internal(format!("{what}: {}", chain(source)))
     }
 
+    /// Whether the same question may be answered a moment later.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Failure::NotNow(_) | Failure::Unreachable(_))
+    }
+
     /// The process's exit code.
     pub fn code(&self) -> ExitCode {
         match self {
-            Failure::Refused(_) => ExitCode::from(1),
+            Failure::Refused(_) | Failure::NotNow(_) => ExitCode::from(1),
             Failure::Usage(_) => ExitKind::Config.into(),
             Failure::Unreachable(_) => ExitKind::Unavailable.into(),
             Failure::Internal(_) => ExitKind::Internal.into(),
@@ -75,6 +83,7 @@ mod tests {
         let code = |failure: Failure| format!("{:?}", failure.code());
         let number = |n: u8| format!("{:?}", ExitCode::from(n));
         assert_eq!(code(Failure::refused("x")), number(1));
+        assert_eq!(code(Failure::NotNow("x".into())), number(1));
         assert_eq!(code(Failure::usage("x")), number(64));
         assert_eq!(code(Failure::Unreachable("x".into())), number(69));
         assert_eq!(code(Failure::Internal("x".into())), number(70));

@@ -19,8 +19,11 @@ mod failure;
 mod input;
 mod instant;
 mod listen;
+mod manual;
 mod output;
+mod refusal;
 mod setup;
+mod timeline;
 mod view;
 
 use cli::{Cli, Command};
@@ -57,6 +60,8 @@ fn run(cli: Cli) -> ExitCode {
         Command::Setup(config) => setup::main(*config),
         Command::Bench(args) => finish(bench::main(&args, output)),
         Command::BenchService(args) => bench::service(args),
+        Command::Completions(args) => finish(manual::completions(&args)),
+        Command::Man(args) => finish(manual::man(&args, output)),
         other => finish(client_command(other, output)),
     }
 }
@@ -85,12 +90,18 @@ fn client_command(command: Command, output: Output) -> Result<(), Failure> {
             Command::Keys(args) => command::keys::run(&args, output).await,
             Command::Lanes(args) => command::lanes::run(&args, output).await,
             Command::Secrets(args) => command::secrets::run(&args, output).await,
+            Command::Overview(args) => command::overview::run(&args, output).await,
+            Command::Events(args) => command::events::run(&args, output).await,
+            Command::Audit(args) => command::audit::run(&args, output).await,
             Command::Deliveries(args) => command::deliveries::run(&args, output).await,
             Command::Tail(args) => command::tail::run(&args, output).await,
             Command::Listen(args) => listen::run(*args, output).await,
-            Command::Dev(_) | Command::Setup(_) | Command::Bench(_) | Command::BenchService(_) => {
-                Ok(())
-            }
+            Command::Dev(_)
+            | Command::Setup(_)
+            | Command::Bench(_)
+            | Command::BenchService(_)
+            | Command::Completions(_)
+            | Command::Man(_) => Ok(()),
         }
     })
 }

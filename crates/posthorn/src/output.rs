@@ -10,8 +10,12 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
 
-/// To the upper left corner, and nothing below it.
-const CLEAR: &[u8] = b"\x1b[H\x1b[J";
+/// To the upper left corner.
+const HOME: &str = "\x1b[H";
+/// Nothing more on this line.
+const END_OF_LINE: &str = "\x1b[K";
+/// Nothing below.
+const END_OF_SCREEN: &str = "\x1b[J";
 
 /// The form of what is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -33,16 +37,53 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
     written.map_err(|_| Failure::Closed)
 }
 
-/// Begins a page anew where a terminal shows it; elsewhere one page follows the other.
+/// A page in the place of the one before, as much of it as a terminal shows; elsewhere one page
+/// follows the other.
 ///
 /// # Errors
 /// [`Failure::Closed`] when nobody reads any more.
-pub(crate) fn new_page() -> Result<(), Failure> {
-    let mut stdout = std::io::stdout().lock();
-    if !stdout.is_terminal() {
-        return Ok(());
+pub(crate) fn page(text: &str) -> Result<(), Failure> {
+    let terminal = console::Term::stdout();
+    if !terminal.is_term() {
+        return line(text);
     }
-    let written = stdout.write_all(CLEAR).and_then(|()| stdout.flush());
+    let (rows, columns) = terminal.size();
+    let page = fit(text, usize::from(rows), usize::from(columns));
+    let mut stdout = std::io::stdout().lock();
+    let written = stdout
+        .write_all(page.as_bytes())
+        .and_then(|()| stdout.flush());
+    written.map_err(|_| Failure::Closed)
+}
+
+/// Text for the whole of a screen. Every line is written over what was there, so that nothing
+/// flickers, and none is longer than the screen is wide, so that a line is a row.
+fn fit(text: &str, rows: usize, columns: usize) -> String {
+    // The last row stays free for the cursor, and for what goes to stderr.
+    let room = rows.saturating_sub(2).max(1);
+    let count = text.lines().count();
+    let shown = if count > room { room - 1 } else { count };
+    let mut page = HOME.to_owned();
+    for row in text.lines().take(shown) {
+        page.push_str(&console::truncate_str(row, columns, "…"));
+        page.push_str(END_OF_LINE);
+        page.push('\n');
+    }
+    if count > shown {
+        let more = format!("… {} lines more{END_OF_LINE}\n", count - shown);
+        page.push_str(&more);
+    }
+    page.push_str(END_OF_SCREEN);
+    page
+}
+
+/// Bytes on stdout, as they are.
+///
+/// # Errors
+/// [`Failure::Closed`] when nobody reads any more.
+pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
     written.map_err(|_| Failure::Closed)
 }
 
@@ -91,6 +132,20 @@ mod tests {
         let shown = printable(hostile);
         assert!(!shown.chars().any(|c| c.is_control() || is_invisible(c)));
         assert_eq!(shown, "a\\u{1b}[2Jb\\u{d}\\u{a}c\\u{202e}d\\u{7}");
+    }
+
+    #[test]
+    fn a_page_is_never_higher_or_wider_than_the_screen() {
+        let text: String = (0..50)
+            .map(|n| format!("{n} {}\n", "x".repeat(200)))
+            .collect();
+        let page = fit(&text, 24, 80);
+        assert_eq!(page.lines().count(), 23);
+        let width = |row: &str| console::measure_text_width(row);
+        assert!(page.lines().all(|row| width(row) <= 80));
+        assert!(page.contains("… 29 lines more"), "{page}");
+        let short = fit("a\nb", 24, 80);
+        assert_eq!(short, "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J");
     }
 
     #[test]

@@ -9,8 +9,7 @@ pub(crate) type Column = (&'static str, &'static str);
 
 /// The items of a list as a table; a word where there are none.
 pub(crate) fn items(list: &Value, columns: &[Column]) -> String {
-    let items = list.get("items").unwrap_or(list);
-    let items = items.as_array().map(Vec::as_slice).unwrap_or_default();
+    let items = of_list(list);
     if items.is_empty() {
         return "none".to_owned();
     }
@@ -22,19 +21,44 @@ pub(crate) fn items(list: &Value, columns: &[Column]) -> String {
     table.trim_fmt()
 }
 
-/// One thing: its fields, one a line.
+/// The items of an answer that is a list, or of a bare array.
+pub(crate) fn of_list(list: &Value) -> &[Value] {
+    let items = list.get("items").unwrap_or(list);
+    items.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// One thing: its fields, one a line; what is inside a field has a dotted name. Fields that
+/// this version does not know are shown like any other.
 pub(crate) fn record(value: &Value) -> String {
     let mut table = plain();
-    for (name, value) in value.as_object().into_iter().flatten() {
-        table.add_row([name.clone(), text(value)]);
-    }
+    rows(&mut table, "", value);
     table.trim_fmt()
 }
 
-/// How to see more of a list, where there is more.
+fn rows(table: &mut Table, prefix: &str, value: &Value) {
+    for (name, value) in value.as_object().into_iter().flatten() {
+        let name = format!("{prefix}{}", printable(name));
+        match value {
+            Value::Object(inner) if !inner.is_empty() => rows(table, &format!("{name}."), value),
+            _ => {
+                table.add_row([name, text(value)]);
+            }
+        }
+    }
+}
+
+/// How much of a list this is and how to see more, where there is more.
 pub(crate) fn more(list: &Value) -> Option<String> {
     let cursor = list.get("next_cursor")?.as_str()?;
-    Some(format!("more: --cursor {}", printable(cursor)))
+    let cursor = printable(cursor);
+    if list.get("complete") == Some(&Value::Bool(false)) {
+        return Some(format!("the search goes on: --cursor {cursor}"));
+    }
+    let number = |key: &str| list.get(key).and_then(Value::as_u64);
+    match number("count").zip(number("total")) {
+        Some((count, total)) => Some(format!("{count} of {total}; more: --cursor {cursor}")),
+        None => Some(format!("more: --cursor {cursor}")),
+    }
 }
 
 /// The text at `pointer`, empty where there is none.
@@ -91,10 +115,21 @@ mod tests {
     }
 
     #[test]
-    fn a_record_shows_every_field() {
-        let shown = record(&json!({"id": "x", "n": 3, "deep": {"a": [1]}}));
-        assert!(shown.contains("id") && shown.contains('3'));
-        assert!(shown.contains("{\"a\":[1]}"), "{shown}");
+    fn a_record_shows_every_field_and_what_is_in_it() {
+        let shown =
+            record(&json!({"id": "x", "n": 3, "deep": {"a": [1], "b": {}, "c": {"d": "e"}}}));
+        let rows: Vec<Vec<&str>> = shown
+            .lines()
+            .map(|row| row.split_whitespace().collect())
+            .collect();
+        let wanted = [
+            ["deep.a", "[1]"],
+            ["deep.b", "{}"],
+            ["deep.c.d", "e"],
+            ["id", "x"],
+            ["n", "3"],
+        ];
+        assert_eq!(rows, wanted);
     }
 
     #[test]
@@ -108,5 +143,9 @@ mod tests {
         assert_eq!(more(&json!({"next_cursor": null})), None);
         let next = more(&json!({"next_cursor": "MTI"}));
         assert_eq!(next.as_deref(), Some("more: --cursor MTI"));
+        let of = more(&json!({"next_cursor": "MTI", "count": 50, "total": 1000}));
+        assert_eq!(of.as_deref(), Some("50 of 1000; more: --cursor MTI"));
+        let partial = more(&json!({"next_cursor": "MTI", "complete": false}));
+        assert_eq!(partial.as_deref(), Some("the search goes on: --cursor MTI"));
     }
 }

@@ -1,24 +1,29 @@
 //! `posthorn breakers`: circuit breakers.
 
+use super::listing::{ListArgs, Listing, Look, WatchArgs, watch};
 use crate::address::{ConnectArgs, Service};
 use crate::client::{Call, Client};
 use crate::failure::Failure;
-use crate::output::{self, Output};
-use crate::view::{self, Column};
+use crate::output::Output;
+use crate::view;
 use clap::{Args, Subcommand};
 use reqwest::Method;
 use serde_json::json;
 
-const COLUMNS: &[Column] = &[
-    ("ENDPOINT", "/endpoint"),
-    ("TENANT", "/tenant"),
-    ("STATE", "/state"),
-    ("REASON", "/reason"),
-    ("OPENED", "/opened_at"),
-    ("NEXT PROBE", "/next_probe_at"),
-    ("HELD UNTIL", "/hold_until"),
-    ("WAITING", "/backlog"),
-];
+const BREAKERS: Listing = Listing {
+    columns: &[
+        ("ENDPOINT", "/endpoint"),
+        ("TENANT", "/tenant"),
+        ("STATE", "/state"),
+        ("REASON", "/reason"),
+        ("OPENED", "/opened_at"),
+        ("NEXT PROBE", "/next_probe_at"),
+        ("HELD UNTIL", "/hold_until"),
+        ("WAITING", "/backlog"),
+    ],
+    id: "/endpoint",
+    empty: "every breaker is closed",
+};
 
 /// What to do with circuit breakers.
 #[derive(Debug, Args)]
@@ -37,17 +42,15 @@ enum Action {
         /// Of this tenant.
         #[arg(long)]
         tenant: Option<String>,
-        /// How many at most.
-        #[arg(long, value_name = "N")]
-        limit: Option<u32>,
-        /// Where an earlier list ended.
-        #[arg(long)]
-        cursor: Option<String>,
+        #[command(flatten)]
+        list: ListArgs,
     },
     /// Show one.
     Show {
         /// The endpoint's id.
         endpoint: String,
+        #[command(flatten)]
+        watch: WatchArgs,
     },
     /// Open one: nothing is sent for a while.
     Open {
@@ -72,18 +75,14 @@ pub(crate) async fn run(args: &BreakersArgs, output: Output) -> Result<(), Failu
         Call::new(Service::Admin, method, &path)
     };
     let call = match &args.action {
-        Action::List {
-            tenant,
-            limit,
-            cursor,
-        } => {
-            let call = call(Method::GET, &[])
-                .query("tenant", tenant.clone())
-                .query("limit", limit.map(|n| n.to_string()))
-                .query("cursor", cursor.clone());
-            return list(&client, call, output).await;
+        Action::List { tenant, list } => {
+            let call = call(Method::GET, &[]).query("tenant", tenant.clone());
+            return BREAKERS.show(&client, call, list, output).await;
         }
-        Action::Show { endpoint } => call(Method::GET, &[endpoint]),
+        Action::Show { endpoint, watch } => {
+            let call = call(Method::GET, &[endpoint]);
+            return show(&client, &call, watch, output).await;
+        }
         Action::Open { endpoint, duration } => {
             call(Method::POST, &[endpoint, "open"]).json(&json!({ "for": duration }))
         }
@@ -92,13 +91,15 @@ pub(crate) async fn run(args: &BreakersArgs, output: Output) -> Result<(), Failu
     client.show(call, output, view::record).await
 }
 
-async fn list(client: &Client, call: Call, output: Output) -> Result<(), Failure> {
-    let reply = client.call(call).await?;
-    reply.show(output, |list| view::items(list, COLUMNS))?;
-    if output == Output::Table
-        && let Some(more) = view::more(&reply.json())
-    {
-        output::remark(&more);
-    }
-    Ok(())
+async fn show(
+    client: &Client,
+    call: &Call,
+    args: &WatchArgs,
+    output: Output,
+) -> Result<(), Failure> {
+    watch(args, output, async || {
+        let reply = client.call(call.clone()).await?;
+        Ok(Look::at(&reply, output, view::record))
+    })
+    .await
 }

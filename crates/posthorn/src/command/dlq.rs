@@ -1,36 +1,34 @@
 //! `posthorn dlq`: dead letters.
 
 use super::filter::FilterArgs;
+use super::letter;
+use super::listing::{ListArgs, Listing};
 use super::progress;
 use crate::address::{ConnectArgs, Service};
 use crate::client::{Call, Client};
 use crate::failure::Failure;
 use crate::output::{self, Output};
-use crate::view::{self, Column, cell};
-use clap::{Args, Subcommand};
+use crate::view::{self, cell};
+use clap::{Args, Subcommand, ValueEnum};
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
-const COLUMNS: &[Column] = &[
-    ("ID", "/id"),
-    ("DIED", "/died_at"),
-    ("TENANT", "/tenant"),
-    ("TYPE", "/type"),
-    ("ENDPOINT", "/endpoint"),
-    ("REASON", "/reason"),
-    ("STATUS", "/last_status"),
-    ("ERROR", "/last_error"),
-    ("ATTEMPTS", "/attempt_count"),
-    ("STATE", "/state"),
-];
-const ATTEMPTS: &[Column] = &[
-    ("AT", "/at"),
-    ("NUMBER", "/number"),
-    ("STATUS", "/status"),
-    ("ERROR", "/error"),
-    ("MS", "/latency_ms"),
-    ("ANSWER", "/response_body"),
-];
+const LETTERS: Listing = Listing {
+    columns: &[
+        ("ID", "/id"),
+        ("DIED", "/died_at"),
+        ("TENANT", "/tenant"),
+        ("TYPE", "/type"),
+        ("ENDPOINT", "/endpoint"),
+        ("REASON", "/reason"),
+        ("STATUS", "/last_status"),
+        ("ERROR", "/last_error"),
+        ("ATTEMPTS", "/attempt_count"),
+        ("STATE", "/state"),
+    ],
+    id: "/id",
+    empty: "no dead letters",
+};
 
 /// What to do with dead letters.
 #[derive(Debug, Args)]
@@ -48,20 +46,33 @@ enum Action {
     List {
         #[command(flatten)]
         filter: FilterArgs,
-        /// How many at most.
-        #[arg(long, value_name = "N")]
-        limit: Option<u32>,
-        /// Where an earlier list ended.
-        #[arg(long)]
-        cursor: Option<String>,
+        /// In this state.
+        #[arg(long, value_enum, help_heading = "Filter")]
+        state: Option<State>,
+        #[command(flatten)]
+        list: ListArgs,
     },
-    /// Show one with its payload and every attempt.
+    /// Count those that match and wait for somebody to decide.
+    Count {
+        #[command(flatten)]
+        filter: FilterArgs,
+    },
+    /// Show one: why it died, every attempt with the receiver's answer, the payload.
     Show {
         /// The letter's id.
         id: String,
+        /// Only the payload, byte for byte.
+        #[arg(long)]
+        payload: bool,
     },
     /// Send some again by their ids, or all that match a filter.
     Replay(ReplayArgs),
+    /// Throw away some by their ids.
+    Delete {
+        /// The letters' ids.
+        #[arg(value_name = "ID", required = true)]
+        ids: Vec<String>,
+    },
     /// Throw away all that match a filter; without --yes they are only counted.
     Purge {
         #[command(flatten)]
@@ -70,6 +81,24 @@ enum Action {
         #[arg(long)]
         yes: bool,
     },
+}
+
+/// What may have become of a letter.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum State {
+    /// It waits for somebody to decide.
+    Dead,
+    /// It is sent again.
+    Replaying,
+}
+
+impl State {
+    fn as_str(self) -> &'static str {
+        match self {
+            State::Dead => "dead",
+            State::Replaying => "replaying",
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -100,13 +129,20 @@ pub(crate) async fn run(args: &DlqArgs, output: Output) -> Result<(), Failure> {
     match &args.action {
         Action::List {
             filter,
-            limit,
-            cursor,
-        } => list(&client, filter, *limit, cursor.clone(), output).await,
-        Action::Show { id } => {
-            let call = Call::new(Service::Admin, Method::GET, &["v1", "dead-letters", id]);
-            client.show(call, output, letter).await
+            state,
+            list,
+        } => {
+            let state = state.map(State::as_str);
+            let call = filtered(&["v1", "dead-letters"], filter).query("state", state);
+            LETTERS.show(&client, call, list, output).await
         }
+        Action::Count { filter } => {
+            let call = filtered(&["v1", "dead-letters", "count"], filter);
+            client
+                .show(call, output, |answer| cell(answer, "/count"))
+                .await
+        }
+        Action::Show { id, payload } => show(&client, id, *payload, output).await,
         Action::Replay(replay) => match (replay.ids.is_empty(), replay.filter.is_empty()) {
             (false, true) => replay_each(&client, &replay.ids, output).await,
             (true, false) => replay_all(&client, replay, output).await,
@@ -115,42 +151,24 @@ pub(crate) async fn run(args: &DlqArgs, output: Output) -> Result<(), Failure> {
             )),
             (false, false) => Err(Failure::usage("ids and a filter exclude each other")),
         },
+        Action::Delete { ids } => delete_each(&client, ids, output).await,
         Action::Purge { filter, yes } => purge(&client, filter, *yes, output).await,
     }
 }
 
-async fn list(
-    client: &Client,
-    filter: &FilterArgs,
-    limit: Option<u32>,
-    cursor: Option<String>,
-    output: Output,
-) -> Result<(), Failure> {
-    let mut call = Call::new(Service::Admin, Method::GET, &["v1", "dead-letters"])
-        .query("limit", limit.map(|n| n.to_string()))
-        .query("cursor", cursor);
-    for (name, value) in filter.fields(posthorn_wiring::now()) {
-        call = call.query(name, Some(value));
-    }
-    let reply = client.call(call).await?;
-    reply.show(output, |list| view::items(list, COLUMNS))?;
-    if output == Output::Table
-        && let Some(more) = view::more(&reply.json())
-    {
-        output::remark(&more);
-    }
-    Ok(())
+fn filtered(path: &[&str], filter: &FilterArgs) -> Call {
+    let fields = filter.fields(posthorn_wiring::now()).into_iter();
+    let call = Call::new(Service::Admin, Method::GET, path);
+    fields.fold(call, |call, (name, value)| call.query(name, Some(value)))
 }
 
-/// The fields, then the attempts as a table of their own.
-fn letter(letter: &Value) -> String {
-    let mut fields = letter.clone();
-    let attempts = fields
-        .as_object_mut()
-        .and_then(|fields| fields.remove("attempts"))
-        .unwrap_or(Value::Null);
-    let attempts = view::items(&attempts, ATTEMPTS);
-    format!("{}\n\nattempts\n{attempts}", view::record(&fields))
+async fn show(client: &Client, id: &str, payload: bool, output: Output) -> Result<(), Failure> {
+    let call = Call::new(Service::Admin, Method::GET, &["v1", "dead-letters", id]);
+    if payload {
+        let found = client.call(call).await?.json();
+        return output::bytes(&letter::payload(&found)?);
+    }
+    client.show(call, output, letter::letter).await
 }
 
 /// One after the other; the first refusal does not keep the others from being asked for.
@@ -163,14 +181,33 @@ async fn replay_each(client: &Client, ids: &[String], output: Output) -> Result<
             Ok(reply) => reply.show(output, |answer| {
                 format!("{id} is sent again: {}", cell(answer, "/replay_id"))
             })?,
-            Err(Failure::Refused(why)) => {
-                output::remark(&format!("{id}: {}", output::printable(&why)));
-                refused = Err(Failure::refused("not every letter is sent again"));
-            }
+            Err(Failure::Refused(why)) => refused = Err(not_this(id, &why, "sent again")),
             Err(failure) => return Err(failure),
         }
     }
     refused
+}
+
+async fn delete_each(client: &Client, ids: &[String], output: Output) -> Result<(), Failure> {
+    let mut refused = Ok(());
+    for id in ids {
+        let path = ["v1", "dead-letters", id];
+        match client
+            .call(Call::new(Service::Admin, Method::DELETE, &path))
+            .await
+        {
+            Ok(reply) => reply.show(output, |_| format!("{id} is thrown away"))?,
+            Err(Failure::Refused(why)) => refused = Err(not_this(id, &why, "thrown away")),
+            Err(failure) => return Err(failure),
+        }
+    }
+    refused
+}
+
+/// Says at once why one was refused, and gives what to end with.
+fn not_this(id: &str, why: &str, done: &str) -> Failure {
+    output::remark(&output::printable(&format!("{id}: {why}")));
+    Failure::refused(format!("not every letter is {done}"))
 }
 
 async fn replay_all(client: &Client, args: &ReplayArgs, output: Output) -> Result<(), Failure> {
@@ -217,21 +254,4 @@ async fn purge(
             ),
         })
         .await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_letter_is_shown_with_its_attempts_as_a_table() {
-        let shown = letter(&json!({
-            "id": "dl_1", "reason": "exhausted", "payload": "{\"a\":1}",
-            "attempts": [{"at": "t1", "number": 1, "status": 503, "latency_ms": 7,
-                          "response_body": "no\u{1b}"}],
-        }));
-        assert!(shown.contains("exhausted") && shown.contains("{\"a\":1}"));
-        let last: Vec<&str> = shown.lines().last().unwrap().split_whitespace().collect();
-        assert_eq!(last, ["t1", "1", "503", "7", "no\\u{1b}"]);
-    }
 }

@@ -1,23 +1,46 @@
 //! `posthorn endpoints`: the endpoints of a tenant.
 
 use super::endpoint_options::EndpointOptions;
+use super::health::{self, HealthArgs};
+use super::listing::{ListArgs, Listing};
+use super::recover::{self, RecoverArgs};
+use super::trial;
 use crate::address::{ConnectArgs, Service};
 use crate::client::{Call, Client};
 use crate::failure::Failure;
-use crate::output::{self, Output};
-use crate::view::{self, Column, cell};
+use crate::output::Output;
+use crate::view;
 use clap::{Args, Subcommand};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-const COLUMNS: &[Column] = &[
-    ("ID", "/id"),
-    ("URL", "/url"),
-    ("TYPES", "/event_types"),
-    ("ENABLED", "/enabled"),
-    ("WHY NOT", "/disabled_reason"),
-    ("CREATED", "/created_at"),
-];
+const ENDPOINTS: Listing = Listing {
+    columns: &[
+        ("ID", "/id"),
+        ("URL", "/url"),
+        ("TYPES", "/event_types"),
+        ("ENABLED", "/enabled"),
+        ("WHY NOT", "/disabled_reason"),
+        ("CREATED", "/created_at"),
+    ],
+    id: "/id",
+    empty: "no endpoints; `posthorn endpoints add URL` makes one",
+};
+const ATTEMPTS: Listing = Listing {
+    columns: &[
+        ("AT", "/at"),
+        ("EVENT", "/event_id"),
+        ("TYPE", "/type"),
+        ("NUMBER", "/number"),
+        ("STATUS", "/status"),
+        ("ERROR", "/error"),
+        ("MS", "/latency_ms"),
+        ("THEN", "/disposition"),
+        ("REASON", "/reason"),
+    ],
+    id: "/event_id",
+    empty: "nothing has been tried",
+};
 
 /// What to do with the endpoints of a tenant.
 #[derive(Debug, Args)]
@@ -58,18 +81,24 @@ enum Action {
     },
     /// List them.
     List {
-        /// How many at most.
-        #[arg(long, value_name = "N")]
-        limit: Option<u32>,
-        /// Where an earlier list ended.
-        #[arg(long)]
-        cursor: Option<String>,
+        #[command(flatten)]
+        list: ListArgs,
         #[command(flatten)]
         whose: Whose,
     },
     /// Show one.
     Show(One),
+    /// List them as they are: their breakers, their lanes, the last quarter of an hour.
+    Health(HealthArgs),
+    /// List what was tried with one, newest first.
+    Attempts {
+        #[command(flatten)]
+        list: ListArgs,
+        #[command(flatten)]
+        one: One,
+    },
     /// Change what the flags say, and nothing else.
+    #[command(visible_alias = "patch")]
     Update {
         /// Another address.
         #[arg(long)]
@@ -95,8 +124,21 @@ enum Action {
     },
     /// Show the secrets.
     Secret(One),
-    /// Send it an event of type posthorn.test.
-    Test(One),
+    /// Send it an event of type posthorn.test, and show what was sent and what came back.
+    Test {
+        /// How long its answer is waited for; its timeout and 5 s where nothing is said.
+        #[arg(long, value_name = "DURATION")]
+        wait: Option<String>,
+        #[command(flatten)]
+        one: One,
+    },
+    /// Send it what it missed since a time, from the retained events, as a job.
+    Recover {
+        #[command(flatten)]
+        recover: RecoverArgs,
+        #[command(flatten)]
+        one: One,
+    },
 }
 
 /// Does what was asked for.
@@ -110,11 +152,16 @@ pub(crate) async fn run(args: &EndpointsArgs, output: Output) -> Result<(), Fail
             let call = on(whose, Method::POST, &[]).json(&options.to_json(Some(url))?);
             show(whose, call, output, view::record).await
         }
-        Action::List {
-            limit,
-            cursor,
-            whose,
-        } => list(whose, *limit, cursor.clone(), output).await,
+        Action::List { list, whose } => {
+            let client = Client::new(&whose.connect)?;
+            let call = on(whose, Method::GET, &[]);
+            ENDPOINTS.show(&client, call, list, output).await
+        }
+        Action::Attempts { list, one } => {
+            let client = Client::new(&one.whose.connect)?;
+            let call = on(&one.whose, Method::GET, &[&one.id, "attempts"]);
+            ATTEMPTS.show(&client, call, list, output).await
+        }
         Action::Show(one) => act(one, Method::GET, None, output).await,
         Action::Update { url, options, one } => {
             let patch = options.to_json(url.as_deref())?;
@@ -136,30 +183,25 @@ pub(crate) async fn run(args: &EndpointsArgs, output: Output) -> Result<(), Fail
             show(&one.whose, call, output, view::record).await
         }
         Action::Secret(one) => act(one, Method::GET, Some("secret"), output).await,
-        Action::Test(one) => {
-            let call = on(&one.whose, Method::POST, &[&one.id, "test"]);
-            show(&one.whose, call, output, |answer| cell(answer, "/id")).await
+        Action::Health(args) => health::run(args, output).await,
+        Action::Test { wait, one } => test(one, wait.as_deref(), output).await,
+        Action::Recover { recover, one } => {
+            let client = Client::new(&one.whose.connect)?;
+            let call = on(&one.whose, Method::POST, &[&one.id, "recover"]);
+            recover::run(&client, call, recover, output).await
         }
     }
 }
 
-async fn list(
-    whose: &Whose,
-    limit: Option<u32>,
-    cursor: Option<String>,
-    output: Output,
-) -> Result<(), Failure> {
-    let call = on(whose, Method::GET, &[])
-        .query("limit", limit.map(|n| n.to_string()))
-        .query("cursor", cursor);
-    let reply = Client::new(&whose.connect)?.call(call).await?;
-    reply.show(output, |list| view::items(list, COLUMNS))?;
-    if output == Output::Table
-        && let Some(more) = view::more(&reply.json())
-    {
-        output::remark(&more);
+/// Failed is also a test whose endpoint did not take what it was sent.
+async fn test(one: &One, wait: Option<&str>, output: Output) -> Result<(), Failure> {
+    let call = on(&one.whose, Method::POST, &[&one.id, "test"]).query("wait", wait);
+    let reply = Client::new(&one.whose.connect)?.call(call).await?;
+    reply.show(output, trial::record)?;
+    match trial::complaint(&reply.json()) {
+        Some(complaint) => Err(Failure::refused(complaint)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 async fn act(one: &One, method: Method, verb: Option<&str>, output: Output) -> Result<(), Failure> {

@@ -30,6 +30,11 @@ pub(crate) struct FilterArgs {
     #[arg(long)]
     status: Option<u16>,
 
+    /// With this in an error, in the detail or in what the receiver answered; upper and lower
+    /// case are the same.
+    #[arg(long, value_name = "TEXT")]
+    text: Option<String>,
+
     /// That died at this time or later: RFC 3339, or how long ago, like 2h.
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     since: Option<Moment>,
@@ -49,6 +54,7 @@ impl FilterArgs {
             ("type", self.event_type.clone()),
             ("reason", self.reason.clone()),
             ("status", self.status.map(|status| status.to_string())),
+            ("text", self.text.clone()),
             ("since", moment(self.since)),
             ("until", moment(self.until)),
         ];
@@ -100,6 +106,8 @@ mod tests {
             "gone",
             "--status",
             "500",
+            "--text",
+            "Busy",
             "--since",
             "1h",
             "--until",
@@ -109,7 +117,7 @@ mod tests {
         let now = UnixMillis(1_700_000_000_000);
         let wanted = json!({
             "tenant": "t", "endpoint": "ep_1", "type": "a.*", "reason": "gone", "status": 500,
-            "since": "2023-11-14T21:13:20.000Z", "until": "2030-01-01T00:00:00.000Z",
+            "text": "Busy", "since": "2023-11-14T21:13:20.000Z", "until": "2030-01-01T00:00:00.000Z",
         });
         assert_eq!(filter.to_json(now), wanted);
         assert!(!filter.is_empty());

@@ -1,24 +1,29 @@
 //! `posthorn keys`: API keys, for the holder of the admin key.
 
+use super::listing::{ListArgs, Listing};
 use crate::address::{ConnectArgs, Service};
 use crate::client::{Call, Client};
 use crate::failure::Failure;
 use crate::output::{self, Output};
-use crate::view::{self, Column};
+use crate::view;
 use clap::{Args, Subcommand, ValueEnum};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-const COLUMNS: &[Column] = &[
-    ("ID", "/id"),
-    ("NAME", "/name"),
-    ("TENANT", "/tenant"),
-    ("SCOPES", "/scopes"),
-    ("PER SECOND", "/rate_limit/per_second"),
-    ("EXPIRES", "/expires_at"),
-    ("CREATED", "/created_at"),
-    ("BY", "/created_by"),
-];
+const KEYS: Listing = Listing {
+    columns: &[
+        ("ID", "/id"),
+        ("NAME", "/name"),
+        ("TENANT", "/tenant"),
+        ("SCOPES", "/scopes"),
+        ("PER SECOND", "/rate_limit/per_second"),
+        ("EXPIRES", "/expires_at"),
+        ("CREATED", "/created_at"),
+        ("BY", "/created_by"),
+    ],
+    id: "/id",
+    empty: "no keys beside the admin key; `posthorn keys add` makes one",
+};
 
 /// What to do with API keys.
 #[derive(Debug, Args)]
@@ -39,12 +44,8 @@ enum Action {
         /// Of this tenant.
         #[arg(long)]
         tenant: Option<String>,
-        /// How many at most.
-        #[arg(long, value_name = "N")]
-        limit: Option<u32>,
-        /// Where an earlier list ended.
-        #[arg(long)]
-        cursor: Option<String>,
+        #[command(flatten)]
+        list: ListArgs,
     },
     /// Revoke one: within a second it opens nothing.
     Revoke {
@@ -122,16 +123,9 @@ pub(crate) async fn run(args: &KeysArgs, output: Output) -> Result<(), Failure> 
             let call = call(Method::POST, &[]).json(&add.document());
             add_key(&client, call, output).await
         }
-        Action::List {
-            tenant,
-            limit,
-            cursor,
-        } => {
-            let call = call(Method::GET, &[])
-                .query("tenant", tenant.clone())
-                .query("limit", limit.map(|n| n.to_string()))
-                .query("cursor", cursor.clone());
-            list(&client, call, output).await
+        Action::List { tenant, list } => {
+            let call = call(Method::GET, &[]).query("tenant", tenant.clone());
+            KEYS.show(&client, call, list, output).await
         }
         Action::Revoke { id } => {
             let done = format!("{id} is revoked");
@@ -151,17 +145,6 @@ async fn add_key(client: &Client, call: Call, output: Output) -> Result<(), Fail
         output::remark(&format!(
             "shown this once; posthorn keys revoke {id} takes it back"
         ));
-    }
-    Ok(())
-}
-
-async fn list(client: &Client, call: Call, output: Output) -> Result<(), Failure> {
-    let reply = client.call(call).await?;
-    reply.show(output, |list| view::items(list, COLUMNS))?;
-    if output == Output::Table
-        && let Some(more) = view::more(&reply.json())
-    {
-        output::remark(&more);
     }
     Ok(())
 }

@@ -1,27 +1,28 @@
 //! `posthorn lanes`: endpoints whose deliveries wait in order.
 
+use super::listing::{ListArgs, Listing};
 use crate::address::{ConnectArgs, Service};
 use crate::client::{Call, Client};
 use crate::failure::Failure;
-use crate::output::{self, Output};
-use crate::view::{self, Column};
+use crate::output::Output;
 use clap::Args;
 use reqwest::Method;
-use std::time::Duration;
 
-const COLUMNS: &[Column] = &[
-    ("ENDPOINT", "/endpoint"),
-    ("TENANT", "/tenant"),
-    ("LANE", "/kind"),
-    ("REASON", "/reason"),
-    ("WAITING", "/depth"),
-    ("OLDEST", "/oldest"),
-    ("PER SECOND", "/rate_per_second"),
-    ("SINCE", "/since"),
-    ("HELD UNTIL", "/hold_until"),
-];
-/// How often a watched list is asked for.
-const EVERY: Duration = Duration::from_secs(1);
+const LANES: Listing = Listing {
+    columns: &[
+        ("ENDPOINT", "/endpoint"),
+        ("TENANT", "/tenant"),
+        ("LANE", "/kind"),
+        ("REASON", "/reason"),
+        ("WAITING", "/depth"),
+        ("OLDEST", "/oldest"),
+        ("PER SECOND", "/rate_per_second"),
+        ("SINCE", "/since"),
+        ("HELD UNTIL", "/hold_until"),
+    ],
+    id: "/endpoint",
+    empty: "no lanes: nothing waits for an endpoint",
+};
 
 /// Which active lanes.
 #[derive(Debug, Args)]
@@ -34,17 +35,8 @@ pub(crate) struct LanesArgs {
     #[arg(long)]
     reason: Option<String>,
 
-    /// How many at most.
-    #[arg(long, value_name = "N")]
-    limit: Option<u32>,
-
-    /// Where an earlier list ended.
-    #[arg(long)]
-    cursor: Option<String>,
-
-    /// Show them again every second until interrupted.
-    #[arg(long)]
-    watch: bool,
+    #[command(flatten)]
+    list: ListArgs,
 
     #[command(flatten)]
     connect: ConnectArgs,
@@ -53,32 +45,8 @@ pub(crate) struct LanesArgs {
 /// Shows the lanes.
 pub(crate) async fn run(args: &LanesArgs, output: Output) -> Result<(), Failure> {
     let client = Client::new(&args.connect)?;
-    let mut every = tokio::time::interval(EVERY);
-    every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        every.tick().await;
-        show(&client, args, output).await?;
-        if !args.watch {
-            return Ok(());
-        }
-    }
-}
-
-async fn show(client: &Client, args: &LanesArgs, output: Output) -> Result<(), Failure> {
     let call = Call::new(Service::Admin, Method::GET, &["v1", "lanes"])
         .query("tenant", args.tenant.clone())
-        .query("reason", args.reason.clone())
-        .query("limit", args.limit.map(|n| n.to_string()))
-        .query("cursor", args.cursor.clone());
-    let reply = client.call(call).await?;
-    if args.watch && output == Output::Table {
-        output::new_page()?;
-    }
-    reply.show(output, |list| view::items(list, COLUMNS))?;
-    if output == Output::Table
-        && let Some(more) = view::more(&reply.json())
-    {
-        output::remark(&more);
-    }
-    Ok(())
+        .query("reason", args.reason.clone());
+    LANES.show(&client, call, &args.list, output).await
 }

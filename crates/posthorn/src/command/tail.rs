@@ -4,14 +4,16 @@
 //! record is dated by the beginning of its attempt and may come to the log after a later one's,
 //! so each question reaches back, and what was shown is remembered for as long.
 
+use super::listing::Patience;
 use crate::address::{ConnectArgs, Service};
 use crate::client::{Call, Client};
 use crate::failure::Failure;
 use crate::instant::Moment;
 use crate::output::{self, Output};
+use crate::timeline::{answer, result, then};
 use crate::view::cell;
-use clap::Args;
-use posthorn_delivery::UnixMillis;
+use clap::{Args, ValueEnum};
+use posthorn_delivery::{EventType, Pattern, UnixMillis};
 use posthorn_http_api::time::{parse_rfc3339, to_rfc3339};
 use reqwest::Method;
 use serde_json::Value;
@@ -37,16 +39,78 @@ pub(crate) struct TailArgs {
     #[arg(long, value_name = "ID")]
     endpoint: Option<String>,
 
+    /// For this event.
+    #[arg(long, value_name = "ID")]
+    event: Option<String>,
+
+    /// For events of this type; NATS wildcards are understood.
+    #[arg(long = "type", value_name = "PATTERN", value_parser = pattern)]
+    event_type: Option<Pattern>,
+
     /// Answered with this HTTP status.
     #[arg(long)]
     status: Option<u16>,
+
+    /// With this outcome.
+    #[arg(long, value_enum)]
+    outcome: Option<Outcome>,
 
     /// Begin with what began then: RFC 3339, or how long ago, like 5m.
     #[arg(long, default_value = "0s", value_name = "TIME", value_parser = Moment::parse)]
     since: Moment,
 
+    /// What receivers answered as well, below each attempt.
+    #[arg(long)]
+    show_answer: bool,
+
+    /// End after so many attempts.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+
     #[command(flatten)]
     connect: ConnectArgs,
+}
+
+/// What may have come of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Outcome {
+    /// The receiver took it.
+    Delivered,
+    /// It did not; whatever follows.
+    Failed,
+    /// It did not, and is asked again.
+    Retry,
+    /// It did not, and the delivery was given up.
+    Dead,
+    /// Nothing was sent, for what the endpoint is.
+    Skipped,
+}
+
+impl Outcome {
+    fn is(self, disposition: &str) -> bool {
+        match self {
+            Outcome::Delivered => disposition == "complete",
+            Outcome::Failed => matches!(disposition, "retry" | "dead"),
+            Outcome::Retry => disposition == "retry",
+            Outcome::Dead => disposition == "dead",
+            Outcome::Skipped => disposition == "skipped",
+        }
+    }
+}
+
+fn pattern(text: &str) -> Result<Pattern, String> {
+    Pattern::parse(text).map_err(|rule| rule.to_string())
+}
+
+impl TailArgs {
+    /// What the service does not filter by.
+    fn wants(&self, attempt: &Value) -> bool {
+        let kind = self.event_type.as_ref().is_none_or(|pattern| {
+            EventType::parse(&cell(attempt, "/type")).is_ok_and(|kind| pattern.matches(&kind))
+        });
+        let disposition = cell(attempt, "/disposition");
+        kind && self.outcome.is_none_or(|outcome| outcome.is(&disposition))
+    }
 }
 
 /// Shows attempts until interrupted.
@@ -55,14 +119,36 @@ pub(crate) async fn run(args: &TailArgs, output: Output) -> Result<(), Failure> 
     let begin = args.since.to_rfc3339(posthorn_wiring::now());
     let mut shown = Shown::new(parse_rfc3339(&begin).unwrap_or(UnixMillis(0)));
     let mut every = tokio::time::interval(EVERY);
+    let mut left = args.limit.unwrap_or(u64::MAX);
+    let mut patience = Patience::default();
     loop {
         every.tick().await;
-        for attempt in new_ones(&client, args, &mut shown).await? {
-            match output {
-                Output::Json => output::line(&attempt.to_string())?,
-                Output::Table => output::line(&line(&attempt))?,
+        let fresh = match new_ones(&client, args, &mut shown).await {
+            Ok(fresh) => fresh,
+            Err(failure) => {
+                patience.bear(failure)?;
+                continue;
+            }
+        };
+        patience.is_well();
+        for attempt in fresh.iter().filter(|attempt| args.wants(attempt)) {
+            output::line(&text(attempt, args.show_answer, output))?;
+            left -= 1;
+            if left == 0 {
+                return Ok(());
             }
         }
+    }
+}
+
+fn text(attempt: &Value, show_answer: bool, output: Output) -> String {
+    match output {
+        Output::Json => attempt.to_string(),
+        Output::Table if show_answer => {
+            let lines = std::iter::once(line(attempt)).chain(answer(attempt));
+            lines.collect::<Vec<_>>().join("\n")
+        }
+        Output::Table => line(attempt),
     }
 }
 
@@ -79,6 +165,7 @@ async fn new_ones(
         let call = Call::new(Service::Admin, Method::GET, &["v1", "attempts"])
             .query("tenant", args.tenant.clone())
             .query("endpoint", args.endpoint.clone())
+            .query("event", args.event.clone())
             .query("status", args.status.map(|status| status.to_string()))
             .query("since", Some(since.clone()))
             .query("limit", Some(PAGE))
@@ -100,22 +187,17 @@ async fn new_ones(
 }
 
 fn line(attempt: &Value) -> String {
-    let outcome = match cell(attempt, "/status") {
-        status if status.is_empty() => cell(attempt, "/error"),
-        status => status,
-    };
-    let then = match (cell(attempt, "/disposition"), cell(attempt, "/reason")) {
-        (then, reason) if reason.is_empty() => then,
-        (then, reason) => format!("{then} ({reason})"),
-    };
     format!(
-        "{} {outcome} {}ms {} {} -> {} attempt={} {then}",
+        "{} {} {}ms {} {} {} -> {} attempt={} {}",
         cell(attempt, "/at"),
+        result(attempt),
         cell(attempt, "/latency_ms"),
+        cell(attempt, "/tenant"),
         cell(attempt, "/event_id"),
         cell(attempt, "/type"),
         cell(attempt, "/endpoint"),
         cell(attempt, "/number"),
+        then(attempt),
     )
 }
 
@@ -170,6 +252,7 @@ mod tests {
 
     fn attempt(at: i64, event: &str) -> Value {
         json!({"at": to_rfc3339(UnixMillis(at)), "event_id": event, "endpoint": "ep_1",
+               "tenant": "acme", "response_body": "busy",
                "type": "a.b", "number": 1, "status": 503, "latency_ms": 4,
                "disposition": "dead", "reason": "exhausted"})
     }
@@ -197,7 +280,33 @@ mod tests {
     fn a_line_says_what_happened_and_what_is_next() {
         let line = line(&attempt(0, "evt_1"));
         let wanted =
-            "1970-01-01T00:00:00.000Z 503 4ms evt_1 a.b -> ep_1 attempt=1 dead (exhausted)";
+            "1970-01-01T00:00:00.000Z 503 4ms acme evt_1 a.b -> ep_1 attempt=1 dead (exhausted)";
         assert_eq!(line, wanted);
+        let more = text(&attempt(0, "evt_1"), true, Output::Table);
+        assert!(more.ends_with("| busy") && more.starts_with(wanted));
+    }
+
+    #[derive(clap::Parser)]
+    struct Only {
+        #[command(flatten)]
+        tail: TailArgs,
+    }
+
+    #[test]
+    fn an_attempt_is_wanted_by_type_and_outcome() {
+        use clap::Parser as _;
+        let parse = |line: &str| Only::try_parse_from(line.split(' '));
+        for (line, wanted) in [
+            ("x", true),
+            ("x --type a.* --outcome dead", true),
+            ("x --outcome failed", true),
+            ("x --type b.*", false),
+            ("x --outcome delivered", false),
+            ("x --outcome retry", false),
+        ] {
+            let args = parse(line).unwrap().tail;
+            assert_eq!(args.wants(&attempt(0, "evt_1")), wanted, "{line}");
+        }
+        assert!(parse("x --type a..b").is_err() && parse("x --limit 0").is_err());
     }
 }
