@@ -1,7 +1,7 @@
 //! Names of streams, subjects, buckets and consumers, derived from the installation's prefix.
 
 use posthorn_delivery::ids::hash128;
-use posthorn_delivery::{EndpointId, EventId, EventType, LaneId, LetterId, Tenant};
+use posthorn_delivery::{EndpointId, EventId, EventType, LaneId, LetterId, Reason, Tenant};
 
 /// The streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,6 +18,8 @@ pub enum StreamName {
     Attempts,
     /// What was given up.
     Dlq,
+    /// One small entry for each death, by which letters are found.
+    Register,
     /// What waits for an endpoint that may not be sent to freely.
     Lanes,
     /// One token for each active lane.
@@ -28,13 +30,14 @@ pub enum StreamName {
 
 impl StreamName {
     /// All of them.
-    pub const ALL: [StreamName; 9] = [
+    pub const ALL: [StreamName; 10] = [
         StreamName::Events,
         StreamName::Archive,
         StreamName::Deliveries,
         StreamName::Retries,
         StreamName::Attempts,
         StreamName::Dlq,
+        StreamName::Register,
         StreamName::Lanes,
         StreamName::Tokens,
         StreamName::Audit,
@@ -50,6 +53,7 @@ impl StreamName {
             StreamName::Retries => "retries",
             StreamName::Attempts => "attempts",
             StreamName::Dlq => "dlq",
+            StreamName::Register => "register",
             StreamName::Lanes => "lanes",
             StreamName::Tokens => "tokens",
             StreamName::Audit => "audit",
@@ -158,6 +162,12 @@ impl Names {
     #[must_use]
     pub fn event(&self, tenant: &Tenant, event_type: &EventType) -> String {
         format!("{}.events.{tenant}.{event_type}", self.prefix)
+    }
+
+    /// The archived events of a tenant whose type matches `pattern`.
+    #[must_use]
+    pub fn archived(&self, tenant: &Tenant, pattern: &str) -> String {
+        format!("{}.archive.{tenant}.{pattern}", self.prefix)
     }
 
     /// The filter of all events.
@@ -304,6 +314,41 @@ impl Names {
         format!("{}.dlq.{tenant}.{endpoint}.*", self.prefix)
     }
 
+    /// Where the deaths for an endpoint of one reason are registered; as in [`Names::letter`].
+    #[must_use]
+    pub fn entry(&self, tenant: &str, endpoint: Option<&EndpointId>, reason: Reason) -> String {
+        let tenant = if Tenant::parse_any(tenant).is_ok() {
+            tenant
+        } else {
+            "_"
+        };
+        self.entries(
+            tenant,
+            endpoint.map_or("_", EndpointId::as_str),
+            reason.as_str(),
+        )
+    }
+
+    /// The deaths of a tenant, an endpoint and a reason; `*` for any.
+    #[must_use]
+    pub fn entries(&self, tenant: &str, endpoint: &str, reason: &str) -> String {
+        format!("{}.register.{tenant}.{endpoint}.{reason}", self.prefix)
+    }
+
+    /// All letters of a tenant; `*` for any.
+    #[must_use]
+    pub fn letters_of(&self, tenant: &str) -> String {
+        format!("{}.dlq.{tenant}.>", self.prefix)
+    }
+
+    /// The tenant of a letter's subject, as it stands there.
+    #[must_use]
+    pub fn parse_letter_tenant<'a>(&self, subject: &'a str) -> Option<&'a str> {
+        let rest = subject.strip_prefix(self.prefix.as_str())?;
+        let rest = rest.strip_prefix(".dlq.")?;
+        rest.split('.').next()
+    }
+
     /// Where to find a letter by its id.
     #[must_use]
     pub fn letter_by_id(&self, tenant: &str, letter: &LetterId) -> String {
@@ -369,6 +414,10 @@ mod tests {
         assert_eq!(
             names.letter("a.b", None, &letter),
             format!("p.dlq._._.{letter}")
+        );
+        assert_eq!(
+            names.entry("a.b", None, Reason::InvalidEvent),
+            "p.register._._.invalid_event"
         );
     }
 }

@@ -3,11 +3,15 @@
 use crate::broker::Broker;
 use crate::codec::{AuditEntry, Wire};
 use crate::error::BrokerError;
+use crate::kept::{AGAIN, ENTRY};
+use crate::names::StreamName;
 use crate::publish::{Outgoing, Patience, Stored, publish};
 use crate::room::Waiting;
 use async_nats::HeaderMap;
 use bytes::Bytes;
-use posthorn_delivery::{Attempt, DeadLetter, Delivery, Event, UnixMillis};
+use posthorn_delivery::{
+    Attempt, DeadLetter, Delivery, Event, LetterEntry, LetterState, MessageId, UnixMillis,
+};
 use std::time::Duration;
 
 /// The media type of an event in protobuf.
@@ -120,7 +124,9 @@ impl Broker {
         .await
     }
 
-    /// Writes a letter. With `expected`, only over the letter at that sequence.
+    /// Writes a letter. With `expected`, only over the letter at that sequence. One that lies
+    /// dead is entered in the register first: an entry without a letter is passed over, whereas
+    /// a letter without an entry would not be found.
     ///
     /// # Errors
     /// [`BrokerError::Conflict`] when the letter has changed meanwhile.
@@ -133,15 +139,54 @@ impl Broker {
         let subject = self
             .names()
             .letter(&letter.tenant, letter.endpoint_id.as_ref(), &letter.id);
+        let entry = match letter.state {
+            LetterState::Dead => self.register(letter, id).await?,
+            LetterState::Replaying | LetterState::Delivered => letter.entry,
+        };
+        let letter = DeadLetter {
+            entry,
+            ..letter.clone()
+        };
         self.send(
             subject,
-            HeaderMap::new(),
+            headers_of(&letter),
             letter.to_wire(),
             Some(id.to_owned()),
             expected,
             Patience::WORKER,
         )
         .await
+    }
+
+    /// Enters a death in the register, under an id made of its letter's; returns where.
+    async fn register(&self, letter: &DeadLetter, id: &str) -> Result<u64, BrokerError> {
+        let endpoint = letter.endpoint_id.as_ref();
+        let subject = (self.names()).entry(&letter.tenant, endpoint, letter.reason);
+        let id = MessageId::of("register", &[id.as_bytes()]);
+        let stored = self
+            .send(
+                subject,
+                HeaderMap::new(),
+                LetterEntry::of(letter).to_wire(),
+                Some(id.as_str().to_owned()),
+                None,
+                Patience::WORKER,
+            )
+            .await?;
+        Ok(stored.sequence)
+    }
+
+    /// Strikes a death from the register: its letter's replay has ended, or the letter is gone.
+    /// One that is not there any more, or 0, is no error.
+    ///
+    /// # Errors
+    /// See [`BrokerError`]. What is left behind is passed over by whoever reads.
+    pub async fn strike(&self, entry: u64) -> Result<(), BrokerError> {
+        if entry == 0 {
+            return Ok(());
+        }
+        let register = self.log::<LetterEntry>(StreamName::Register).await?;
+        register.delete(entry).await
     }
 
     /// Writes down an act before it is done, or that it failed.
@@ -184,4 +229,17 @@ impl Broker {
         };
         publish(self.context(), self.connections(), &outgoing, patience).await
     }
+}
+
+/// What is to be known of a letter without reading it: whether it takes another's place, and
+/// where it is registered.
+fn headers_of(letter: &DeadLetter) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if letter.entry > 0 {
+        headers.insert(ENTRY, letter.entry.to_string());
+    }
+    if letter.replays > 0 || letter.state != LetterState::Dead {
+        headers.insert(AGAIN, "1");
+    }
+    headers
 }

@@ -26,6 +26,8 @@ pub struct Retention {
     pub attempts: (Duration, Option<u64>),
     /// Age and bytes of DLQ.
     pub dlq: (Duration, Option<u64>),
+    /// Bytes of DLQ that one tenant may have.
+    pub dlq_of_tenant: Option<u64>,
     /// Age and bytes of AUDIT.
     pub audit: (Duration, Option<u64>),
 }
@@ -38,6 +40,7 @@ impl Default for Retention {
             events: (days(7), None),
             attempts: (days(34), None),
             dlq: (days(30), None),
+            dlq_of_tenant: None,
             audit: (days(90), None),
         }
     }
@@ -143,6 +146,9 @@ impl Topology {
                 max_messages_per_subject: 1,
                 ..aged(log, kept.dlq)
             },
+            // As long as the letters. Their byte limit is not its own: an entry is small, and one
+            // whose letter was dropped is passed over.
+            StreamName::Register => aged(log, (kept.dlq.0, None)),
         }
     }
 

@@ -56,6 +56,9 @@ pub struct Delivery {
     pub pauses_known: Option<Duration>,
     /// Which replay this is; `None` in its first life.
     pub replay: Option<ReplayMark>,
+    /// A test send: attempted once, at once, whatever its endpoint's lane, breaker and switch
+    /// say, and without consequences for them. Its record is all that is left of it.
+    pub test: bool,
     /// The attempts so far, oldest first, at most [`MAX_HISTORY`].
     pub history: Vec<AttemptSummary>,
 }
@@ -80,10 +83,21 @@ pub struct ReplayMark {
     pub replay_id: String,
     /// How many replays there have been, this one included.
     pub count: u32,
-    /// Why the letter died before.
+    /// The death that it undoes; `None` where it had not died, as of an event that its endpoint
+    /// never was sent.
+    pub death: Option<Death>,
+}
+
+/// How a delivery ended before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Death {
+    /// Why.
     pub reason: Reason,
-    /// When it did.
-    pub died_at: UnixMillis,
+    /// When.
+    pub at: UnixMillis,
+    /// Where it stands in the register, to be struck when the replay has ended; 0 where that is
+    /// not known.
+    pub entry: u64,
 }
 
 impl Delivery {
@@ -117,6 +131,7 @@ impl Delivery {
             held: Duration::ZERO,
             pauses_known: Some(endpoint.disabled_for(now)),
             replay: None,
+            test: event.only_endpoint.is_some(),
             history: Vec::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! Dead letters: deliveries given up, kept with their reason and every attempt.
 
 use crate::attempt::AttemptSummary;
-use crate::delivery::{Delivery, ReleaseMark, ReplayMark};
+use crate::delivery::{Death, Delivery, ReleaseMark, ReplayMark};
 use crate::ids::{EndpointId, EventId, EventType, LetterId, Tenant};
 use crate::time::UnixMillis;
 use bytes::Bytes;
@@ -158,6 +158,10 @@ pub struct DeadLetter {
     pub event_seq: u64,
     /// The request or job that replayed it last.
     pub replay_id: String,
+    /// Where its death stands in the register; 0 where that is not known.
+    pub entry: u64,
+    /// The beginning of the last answer, at most [`crate::register::MAX_EXCERPT`] bytes.
+    pub answer: String,
 }
 
 impl DeadLetter {
@@ -188,19 +192,21 @@ impl DeadLetter {
                 .replay
                 .as_ref()
                 .map_or_else(String::new, |r| r.replay_id.clone()),
+            entry: 0,
+            answer: String::new(),
         }
     }
 
     /// The letter of a replayed delivery that has now been delivered: it keeps the reason and
-    /// the time of the death that the replay undid. `None` for a delivery in its first life,
+    /// the time of the death that the replay undid. `None` for a delivery that had not died,
     /// which has no letter.
     #[must_use]
     pub fn delivered(delivery: &Delivery, now: UnixMillis) -> Option<DeadLetter> {
-        let replay = delivery.replay.as_ref()?;
+        let death = delivery.replay.as_ref()?.death?;
         Some(DeadLetter {
             state: LetterState::Delivered,
-            died_at: replay.died_at,
-            ..DeadLetter::of(delivery, replay.reason, now)
+            died_at: death.at,
+            ..DeadLetter::of(delivery, death.reason, now)
         })
     }
 
@@ -240,9 +246,13 @@ impl DeadLetter {
                 generation,
                 replay_id: replay_id.to_owned(),
                 count: self.replays.saturating_add(1),
-                reason: self.reason,
-                died_at: self.died_at,
+                death: Some(Death {
+                    reason: self.reason,
+                    at: self.died_at,
+                    entry: self.entry,
+                }),
             }),
+            test: false,
             history: self.history.clone(),
         })
     }

@@ -2,15 +2,15 @@
 
 use crate::app::{App, bad_parameter, tenant_of};
 use crate::filter::FilterError;
-use crate::scan::{Look, newest};
-use crate::view::AttemptRecord;
+use crate::scan::{Search, newest};
+use crate::view::{AttemptRecord, Searched};
 use axum::Json;
 use axum::extract::State;
-use posthorn_broker::{Logged, Names};
+use posthorn_broker::Names;
 use posthorn_delivery::attempt::AttemptResult;
 use posthorn_delivery::{Attempt, EndpointId, EventId, Tenant, UnixMillis};
 use posthorn_http_api::time::parse_rfc3339;
-use posthorn_http_api::{Identity, List, Paging, Problem, Query};
+use posthorn_http_api::{Identity, Paging, Problem, Query};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -29,6 +29,8 @@ pub struct AttemptsQuery {
     status: Option<u16>,
     /// Begun at this time (RFC 3339) or later.
     since: Option<String>,
+    /// Begun before this time (RFC 3339).
+    until: Option<String>,
     /// Attempts of a page, 1 to 500; 50 where nothing is said.
     limit: Option<u32>,
     /// The `next_cursor` of the page before.
@@ -37,8 +39,10 @@ pub struct AttemptsQuery {
 
 /// Attempts, newest first.
 ///
-/// A page looks at 50,000 attempts at most: with a filter that matches next to none, it may
-/// have fewer items than asked for, or none, and still a `next_cursor`.
+/// The newest of a tenant, of an endpoint and before a time are found at once, however many
+/// attempts there are. For an event or a status a page looks at 50,000 of the attempts that
+/// the other parameters leave, and for two seconds at most: where that ends before the page is
+/// full, `complete` is false, and the search goes on with `next_cursor`.
 #[utoipa::path(
     get,
     path = "/v1/attempts",
@@ -46,7 +50,7 @@ pub struct AttemptsQuery {
     operation_id = "list_attempts",
     params(AttemptsQuery),
     responses(
-        (status = 200, description = "A page", body = List<AttemptRecord>),
+        (status = 200, description = "A page", body = Searched<AttemptRecord>),
         (status = 400, description = "A parameter is wrong", body = Problem, content_type = "application/problem+json"),
         (status = 401, description = "No key", body = Problem, content_type = "application/problem+json"),
         (status = 403, description = "Not permitted", body = Problem, content_type = "application/problem+json"),
@@ -58,22 +62,19 @@ pub async fn list_attempts(
     State(app): State<App>,
     caller: Identity,
     Query(query): Query<AttemptsQuery>,
-) -> Result<Json<List<AttemptRecord>>, Problem> {
+) -> Result<Json<Searched<AttemptRecord>>, Problem> {
     let paging = Paging::try_new(query.limit, query.cursor.as_deref())?;
     let mut filter = AttemptFilter::try_new(&query).map_err(bad_parameter)?;
     filter.tenant = tenant_of(&caller, filter.tenant.as_ref())?;
     let subject = filter.subject(app.store.broker().names());
-    let page = newest(
-        app.store.attempts(),
-        &subject,
-        paging.after_number()?,
-        paging.limit(),
-        |attempt| filter.look(attempt),
-    )
+    let search = Search::page(&subject, paging.after_number()?);
+    let search = search.between(filter.since, filter.until);
+    let page = newest(app.store.attempts(), &search, paging.limit(), |attempt| {
+        filter.matches(&attempt.value)
+    })
     .await?;
     let items = page.items.iter().map(AttemptRecord::from).collect();
-    let next = page.next.map(|below| below.to_string());
-    Ok(Json(List::new(items, next.as_deref(), None)))
+    Ok(Json(Searched::new(items, page.next, None, page.complete)))
 }
 
 #[derive(Debug)]
@@ -83,6 +84,7 @@ struct AttemptFilter {
     event: Option<EventId>,
     status: Option<u16>,
     since: Option<UnixMillis>,
+    until: Option<UnixMillis>,
 }
 
 impl AttemptFilter {
@@ -96,6 +98,7 @@ impl AttemptFilter {
             event: parse("event", query.event.as_deref(), EventId::parse)?,
             status: query.status,
             since: parse("since", query.since.as_deref(), parse_rfc3339)?,
+            until: parse("until", query.until.as_deref(), parse_rfc3339)?,
         })
     }
 
@@ -111,23 +114,14 @@ impl AttemptFilter {
         }
     }
 
-    /// An attempt is recorded after it began, so below one that was recorded too early all
-    /// began too early.
-    fn look(&self, record: &Logged<Attempt>) -> Look {
-        let attempt = &record.value;
-        if self
-            .since
-            .is_some_and(|since| record.stored_at < since && attempt.at < since)
-        {
-            return Look::Stop;
-        }
+    fn matches(&self, attempt: &Attempt) -> bool {
         let status = |want| attempt.result == AttemptResult::Status(want);
-        let matches = (self.tenant.as_ref()).is_none_or(|tenant| *tenant == attempt.tenant)
+        (self.tenant.as_ref()).is_none_or(|tenant| *tenant == attempt.tenant)
             && (self.endpoint.as_ref()).is_none_or(|id| *id == attempt.endpoint_id)
             && (self.event.as_ref()).is_none_or(|event| *event == attempt.event_id)
             && self.status.is_none_or(status)
-            && self.since.is_none_or(|since| attempt.at >= since);
-        if matches { Look::Take } else { Look::Pass }
+            && self.since.is_none_or(|since| attempt.at >= since)
+            && self.until.is_none_or(|until| attempt.at < until)
     }
 }
 
@@ -200,6 +194,13 @@ mod tests {
                 ..base()
             }),
             "since"
+        );
+        assert_eq!(
+            bad(AttemptsQuery {
+                until: text(),
+                ..base()
+            }),
+            "until"
         );
         assert_eq!(
             bad(AttemptsQuery {

@@ -1,21 +1,19 @@
 //! What happened to one event, endpoint by endpoint.
 
+mod find;
+
 use crate::app::{App, bad_parameter, tenant_of};
 use crate::attempts::parse;
-use crate::scan::{Look, newest};
 use crate::view::{AttemptRecord, delivery_state, next_attempt};
 use axum::Json;
 use axum::extract::State;
+use find::{Asked, Found};
 use posthorn_broker::Logged;
-use posthorn_delivery::{Attempt, DeadLetter, EndpointId, EventId, LetterId, Tenant};
-use posthorn_http_api::time::to_rfc3339;
+use posthorn_delivery::{Attempt, DeadLetter, EventId, Tenant};
+use posthorn_http_api::time::{parse_rfc3339, to_rfc3339};
 use posthorn_http_api::{Identity, Problem, Query};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
-
-/// The most attempts of one event that are shown.
-const MAX_ATTEMPTS: usize = 1_000;
 
 /// Which event.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -26,6 +24,10 @@ pub struct DeliveriesQuery {
     event: String,
     /// Whose; the search is narrower with it.
     tenant: Option<String>,
+    /// Attempts recorded at this time (RFC 3339) or later.
+    since: Option<String>,
+    /// Attempts recorded before this time (RFC 3339).
+    until: Option<String>,
 }
 
 /// The deliveries of an event.
@@ -35,9 +37,14 @@ pub struct Deliveries {
     items: Vec<DeliveryView>,
     /// How many items there are.
     count: usize,
-    /// Whether the whole log was searched; false when the search was cut off and older attempts
-    /// may be missing.
+    /// Whether the log was searched as far as was asked for; false when the search met its
+    /// bound and attempts may be missing. It goes on with `since` at `searched_until`, or where
+    /// that is `null` with `until` at `searched_since`.
     complete: bool,
+    /// From when on the log was searched; `null` from its beginning, or from the event's.
+    searched_since: Option<String>,
+    /// Up to when it was; `null` to its end.
+    searched_until: Option<String>,
 }
 
 /// What happened to an event at one endpoint.
@@ -62,8 +69,10 @@ pub struct DeliveryView {
 
 /// What happened to an event: for each endpoint its state and every attempt.
 ///
-/// A delivery that has not been attempted yet is not in the list. The search looks at the
-/// newest 50,000 records beside which the event's own lie; `complete` says whether that was
+/// A delivery that has not been attempted yet is not in the list. The search begins where the
+/// event was accepted, which ids of events by HTTP without an `Idempotency-Key` tell, and every
+/// dead letter does; for another id it begins with the newest attempt, unless `since` says
+/// where. It looks at 50,000 records, for two seconds at most; `complete` says whether that was
 /// all.
 #[utoipa::path(
     get,
@@ -86,57 +95,46 @@ pub async fn list_deliveries(
     Query(query): Query<DeliveriesQuery>,
 ) -> Result<Json<Deliveries>, Problem> {
     let event = parse("event", Some(&query.event), EventId::parse).map_err(bad_parameter)?;
-    let event = event.ok_or_else(|| Problem::not_found("event"))?;
-    let asked = parse("tenant", query.tenant.as_deref(), Tenant::parse_any);
-    let tenant = tenant_of(&caller, asked.map_err(bad_parameter)?.as_ref())?;
-    let token = tenant.as_ref().map_or("*", Tenant::as_str);
-    let subject = app.store.broker().names().attempts_of_event(token, &event);
-    let page = newest(
-        app.store.attempts(),
-        &subject,
-        None,
-        MAX_ATTEMPTS,
-        |record| match record.value.event_id == event && caller.sees(record.value.tenant.as_str()) {
-            true => Look::Take,
-            false => Look::Pass,
-        },
-    )
-    .await?;
+    let tenant = parse("tenant", query.tenant.as_deref(), Tenant::parse_any);
+    let since = parse("since", query.since.as_deref(), parse_rfc3339).map_err(bad_parameter)?;
+    let until = parse("until", query.until.as_deref(), parse_rfc3339).map_err(bad_parameter)?;
+    let asked = Asked {
+        event: event.ok_or_else(|| Problem::not_found("event"))?,
+        tenant: tenant_of(&caller, tenant.map_err(bad_parameter)?.as_ref())?,
+        since,
+        until,
+    };
+    let mut found = find::find(&app.store, &asked).await?;
+    found
+        .attempts
+        .retain(|_, record| caller.sees(record.value.tenant.as_str()));
     let mut items = Vec::new();
-    for attempts in by_endpoint(page.items).into_values() {
-        items.extend(view(&app, &attempts).await?);
+    for attempts in found.by_endpoint().into_values() {
+        items.extend(view(&app, &found, &attempts).await?);
     }
     Ok(Json(Deliveries {
         count: items.len(),
         items,
-        complete: page.next.is_none(),
+        complete: found.complete,
+        searched_since: found.since.map(to_rfc3339),
+        searched_until: found.until.map(to_rfc3339),
     }))
 }
 
-type Key = (Tenant, EndpointId);
-
-/// Each endpoint's attempts, oldest first, from a list that is newest first.
-fn by_endpoint(newest_first: Vec<Logged<Attempt>>) -> BTreeMap<Key, Vec<Logged<Attempt>>> {
-    let mut found: BTreeMap<Key, Vec<Logged<Attempt>>> = BTreeMap::new();
-    for record in newest_first.into_iter().rev() {
-        let key = (
-            record.value.tenant.clone(),
-            record.value.endpoint_id.clone(),
-        );
-        found.entry(key).or_default().push(record);
-    }
-    found
-}
-
-async fn view(app: &App, attempts: &[Logged<Attempt>]) -> Result<Option<DeliveryView>, Problem> {
+async fn view(
+    app: &App,
+    found: &Found,
+    attempts: &[&Logged<Attempt>],
+) -> Result<Option<DeliveryView>, Problem> {
     let Some(last) = attempts.last().map(|record| &record.value) else {
         return Ok(None);
     };
-    let id = LetterId::of(&last.tenant, &last.event_id, &last.endpoint_id);
-    let names = app.store.broker().names();
-    let subject = names.letter(last.tenant.as_str(), Some(&last.endpoint_id), &id);
-    let letter = app.store.letters().last(&subject).await?;
-    let letter = letter.map(|found| found.value);
+    let key = (last.tenant.clone(), last.endpoint_id.clone());
+    let letter = match found.letters.get(&key) {
+        Some(letter) => Some(letter.clone()),
+        // Its endpoint has been deleted, or there are too many endpoints to ask for all.
+        None => find::letter(&app.store, &key.0, &last.event_id, &key.1).await?,
+    };
     Ok(Some(DeliveryView {
         event_id: last.event_id.to_string(),
         tenant: last.tenant.to_string(),
@@ -145,6 +143,9 @@ async fn view(app: &App, attempts: &[Logged<Attempt>]) -> Result<Option<Delivery
         state: delivery_state(last, letter.as_ref()),
         next_attempt_at: next_attempt(last).map(to_rfc3339),
         dead_letter: letter.as_ref().map(|DeadLetter { id, .. }| id.to_string()),
-        attempts: attempts.iter().map(AttemptRecord::from).collect(),
+        attempts: attempts
+            .iter()
+            .map(|record| AttemptRecord::from(*record))
+            .collect(),
     }))
 }

@@ -6,16 +6,18 @@
 
 use posthorn_delivery::attempt::AttemptResult;
 use posthorn_delivery::{
-    DeadLetter, EndpointId, EventType, LetterState, Pattern, Reason, Tenant, UnixMillis,
+    DeadLetter, EndpointId, EventType, LetterEntry, LetterState, Pattern, Reason, Tenant,
+    UnixMillis,
 };
 use posthorn_http_api::time::parse_rfc3339;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// A filter as it is asked for. Every field that is there must hold; one that is absent holds
 /// for every letter.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct FilterBody {
     /// Letters of this tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,6 +34,13 @@ pub struct FilterBody {
     /// Letters whose last attempt was answered with this HTTP status, 100 to 599.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+    /// Letters that say this, in capitals or not: in the detail, in the name of the last
+    /// attempt's failure, or in the first 256 bytes of the last answer. 2 to 100 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Letters that are `dead` or `replaying`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
     /// Letters that died at this time (RFC 3339) or later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
@@ -58,6 +67,9 @@ pub struct LetterFilter {
     endpoint: Option<EndpointId>,
     pattern: Option<Pattern>,
     reason: Option<Reason>,
+    /// In small letters.
+    text: Option<String>,
+    state: Option<LetterState>,
     since: Option<UnixMillis>,
     until: Option<UnixMillis>,
 }
@@ -73,6 +85,8 @@ impl LetterFilter {
             endpoint: field("endpoint", asked.endpoint.as_deref(), EndpointId::parse)?,
             pattern: field("type", asked.event_type.as_deref(), Pattern::parse)?,
             reason: field("reason", asked.reason.as_deref(), reason)?,
+            text: field("text", asked.text.as_deref(), text)?,
+            state: field("state", asked.state.as_deref(), state)?,
             since: field("since", asked.since.as_deref(), parse_rfc3339)?,
             until: field("until", asked.until.as_deref(), parse_rfc3339)?,
             asked,
@@ -135,18 +149,66 @@ impl LetterFilter {
         (tenant, endpoint)
     }
 
-    /// Whether a letter is meant. The tenant is compared once more, although the subject has
-    /// it already: what one tenant asks for must never touch another's.
+    /// The tokens of the narrowest subject of the register that holds all matches.
+    #[must_use]
+    pub fn entry_tokens(&self) -> (&str, &str, &str) {
+        let (tenant, endpoint) = self.tokens();
+        (tenant, endpoint, self.reason.map_or("*", Reason::as_str))
+    }
+
+    /// Whether the subject of the register holds the matches and nothing else, so that the
+    /// broker's own count is theirs.
+    #[must_use]
+    pub fn is_counted(&self) -> bool {
+        let searched = FilterBody {
+            tenant: None,
+            endpoint: None,
+            reason: None,
+            ..self.asked.clone()
+        };
+        searched == FilterBody::default()
+    }
+
+    /// From when on.
+    #[must_use]
+    pub fn since(&self) -> Option<UnixMillis> {
+        self.since
+    }
+
+    /// Until when.
+    #[must_use]
+    pub fn until(&self) -> Option<UnixMillis> {
+        self.until
+    }
+
+    /// Which state, where one is asked for.
+    #[must_use]
+    pub fn state(&self) -> Option<LetterState> {
+        self.state
+    }
+
+    /// Whether a letter is meant.
     #[must_use]
     pub fn matches(&self, letter: &DeadLetter) -> bool {
-        let tenant = (self.tenant.as_ref()).is_none_or(|want| want.as_str() == letter.tenant);
-        let endpoint = self.endpoint.is_none() || self.endpoint == letter.endpoint_id;
-        let kind = (self.pattern.as_ref()).is_none_or(|want| wants(want, &letter.event_type));
-        let reason = self.reason.is_none_or(|want| want == letter.reason);
-        let status = (self.asked.status).is_none_or(|want| last_status(letter) == Some(want));
-        let after = self.since.is_none_or(|since| letter.died_at >= since);
-        let before = self.until.is_none_or(|until| letter.died_at < until);
-        tenant && endpoint && kind && reason && status && after && before
+        self.state.is_none_or(|want| want == letter.state)
+            && self.matches_entry(&LetterEntry::of(letter))
+    }
+
+    /// Whether the letter of an entry is meant, whatever its state. The tenant is compared once
+    /// more, although the subject has it already: what one tenant asks for must never touch
+    /// another's.
+    #[must_use]
+    pub fn matches_entry(&self, entry: &LetterEntry) -> bool {
+        let tenant = (self.tenant.as_ref()).is_none_or(|want| want.as_str() == entry.tenant);
+        let endpoint = self.endpoint.is_none() || self.endpoint == entry.endpoint_id;
+        let kind = (self.pattern.as_ref()).is_none_or(|want| wants(want, &entry.event_type));
+        let reason = self.reason.is_none_or(|want| want == entry.reason);
+        let status =
+            (self.asked.status).is_none_or(|want| entry.last == Some(AttemptResult::Status(want)));
+        let text = (self.text.as_deref()).is_none_or(|want| says(entry, want));
+        let after = self.since.is_none_or(|since| entry.died_at >= since);
+        let before = self.until.is_none_or(|until| entry.died_at < until);
+        tenant && endpoint && kind && reason && status && text && after && before
     }
 
     /// Whether a letter is meant and still waits for an operator.
@@ -164,10 +226,30 @@ fn wants(pattern: &Pattern, event_type: &str) -> bool {
     }
 }
 
-fn last_status(letter: &DeadLetter) -> Option<u16> {
-    match letter.history.last()?.result {
-        AttemptResult::Status(code) => Some(code),
-        AttemptResult::Error(_) => None,
+/// Whether one of an entry's texts holds `want`, which is in small letters.
+fn says(entry: &LetterEntry, want: &str) -> bool {
+    let failure = match entry.last {
+        Some(AttemptResult::Error(failure)) => failure.as_str(),
+        Some(AttemptResult::Status(_)) | None => "",
+    };
+    let texts = [failure, entry.detail.as_str(), entry.answer.as_str()];
+    texts.iter().any(|text| text.to_lowercase().contains(want))
+}
+
+fn text(text: &str) -> Result<String, &'static str> {
+    match text.chars().count() {
+        2..=100 => Ok(text.to_lowercase()),
+        _ => Err("a text to look for has 2 to 100 characters"),
+    }
+}
+
+fn state(text: &str) -> Result<LetterState, &'static str> {
+    match text {
+        "dead" => Ok(LetterState::Dead),
+        "replaying" => Ok(LetterState::Replaying),
+        "delivered" => Err("a letter whose replay was delivered has left the list; \
+             it is shown by its id, and in the deliveries of its event"),
+        _ => Err("a state is dead or replaying"),
     }
 }
 
@@ -205,7 +287,10 @@ mod tests {
 
     #[test]
     fn each_field_selects_by_itself() {
-        let letter = letter("acme", 1, 1_700_000_000_000);
+        let letter = DeadLetter {
+            answer: "{\"error\":\"Quota exceeded\"}".to_owned(),
+            ..letter("acme", 1, 1_700_000_000_000)
+        };
         let endpoint = letter.endpoint_id.clone().unwrap();
         let yes = [
             r#"{"tenant":"acme"}"#.to_owned(),
@@ -214,6 +299,9 @@ mod tests {
             r#"{"type":"invoice.*"}"#.to_owned(),
             r#"{"reason":"exhausted"}"#.to_owned(),
             r#"{"status":500}"#.to_owned(),
+            r#"{"text":"16 ATT"}"#.to_owned(),
+            r#"{"text":"quota ex"}"#.to_owned(),
+            r#"{"state":"dead"}"#.to_owned(),
             r#"{"since":"2023-11-14T22:13:20Z"}"#.to_owned(),
             r#"{"until":"2023-11-14T22:13:20.001Z"}"#.to_owned(),
         ];
@@ -226,6 +314,8 @@ mod tests {
             r#"{"type":"invoice"}"#,
             r#"{"reason":"gone"}"#,
             r#"{"status":404}"#,
+            r#"{"text":"17 attempts"}"#,
+            r#"{"state":"replaying"}"#,
             r#"{"since":"2023-11-14T22:13:20.001Z"}"#,
             r#"{"until":"2023-11-14T22:13:20Z"}"#,
         ] {
@@ -254,6 +344,8 @@ mod tests {
             (r#"{"type":"a..b"}"#, "type"),
             (r#"{"reason":"bored"}"#, "reason"),
             (r#"{"status":99}"#, "status"),
+            (r#"{"text":"a"}"#, "text"),
+            (r#"{"state":"delivered"}"#, "state"),
             (r#"{"since":"yesterday"}"#, "since"),
             (
                 r#"{"since":"2024-01-02T00:00:00Z","until":"2024-01-01T00:00:00Z"}"#,
@@ -269,8 +361,17 @@ mod tests {
     fn a_job_reads_back_the_filter_that_was_asked_for() {
         let asked = filter(r#"{"tenant":"acme","type":"invoice.>","status":503}"#);
         assert_eq!(filter(&asked.to_json()), asked);
-        assert!(!asked.is_empty());
+        assert!(!asked.is_empty() && !asked.is_counted());
+        assert!(filter(r#"{"tenant":"acme","reason":"gone"}"#).is_counted());
         assert!(filter("{}").is_empty());
+    }
+
+    #[test]
+    fn a_failure_is_found_by_its_name() {
+        let mut letter = letter("acme", 1, 5);
+        letter.history[0].result = AttemptResult::Error(posthorn_delivery::Failure::Timeout);
+        assert!(filter(r#"{"text":"Timeout"}"#).matches(&letter));
+        assert!(!filter(r#"{"text":"timeouts"}"#).matches(&letter));
     }
 
     #[test]

@@ -3,17 +3,17 @@
 
 use crate::filter::LetterFilter;
 use crate::jobs::step::JobDesk;
+use crate::letters::all::All;
 use crate::lanes::replayed::{Room, hand_in, room};
 use crate::replay::{Desk, Published};
-use crate::scan::Upwards;
 use posthorn_broker::codec::{ApiKey, AuditEntry, Parked};
 use posthorn_broker::{
     Broker, BrokerError, BucketName, LogPage, LogReader, Logged, StreamName, Versioned, Watched,
     Wire,
 };
 use posthorn_delivery::{
-    Attempt, BreakerState, DeadLetter, Delivery, Endpoint, EndpointId, LaneId, LetterId, MessageId,
-    ReplayJob, Tenant, UnixMillis,
+    Attempt, BreakerState, DeadLetter, Delivery, Endpoint, EndpointId, LaneId, LetterEntry, LetterId,
+    LetterState, MessageId, ReplayJob, Tenant, UnixMillis,
 };
 use posthorn_http_api::auth::KEYS_CHECKED;
 use posthorn_lanes::Lanes;
@@ -29,6 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(8);
 pub struct Store {
     broker: Broker,
     letters: Arc<LogReader<DeadLetter>>,
+    register: Arc<LogReader<LetterEntry>>,
     attempts: Arc<LogReader<Attempt>>,
     endpoints: Watched<Endpoint>,
     breakers: Watched<BreakerState>,
@@ -50,6 +51,7 @@ impl Store {
         let keys = broker.bucket(BucketName::Keys).await?;
         Ok(Store {
             letters: Arc::new(broker.log(StreamName::Dlq).await?),
+            register: Arc::new(broker.log(StreamName::Register).await?),
             attempts: Arc::new(broker.log(StreamName::Attempts).await?),
             endpoints: Watched::start(endpoints, stop.clone()),
             breakers: Watched::start(breakers, stop.clone()),
@@ -71,6 +73,12 @@ impl Store {
     #[must_use]
     pub fn letters(&self) -> &LogReader<DeadLetter> {
         &self.letters
+    }
+
+    /// The register of deaths, by which letters are found.
+    #[must_use]
+    pub fn register(&self) -> &LogReader<LetterEntry> {
+        &self.register
     }
 
     /// The stream of attempts.
@@ -157,13 +165,13 @@ impl Store {
     /// # Errors
     /// When the broker fails.
     pub async fn count_dead(&self, filter: &LetterFilter) -> Result<(u64, u64), BrokerError> {
-        let mut upwards = Upwards::all(&self.letters, &self.subject(filter)).await?;
+        let mut all = All::begin(self, filter).await?;
         let mut count = 0;
-        while let Some(batch) = upwards.batch().await? {
-            let dead = |letter: &&Logged<DeadLetter>| filter.matches_dead(&letter.value);
+        while let Some(batch) = all.batch().await? {
+            let dead = |letter: &&Logged<DeadLetter>| letter.value.state == LetterState::Dead;
             count += batch.iter().filter(dead).count() as u64;
         }
-        Ok((count, upwards.upper()))
+        Ok((count, all.upper()))
     }
 
     /// Waits until the endpoints are those of this moment: one that was deleted a moment ago
@@ -260,6 +268,9 @@ impl JobDesk for Store {
         from: u64,
         max: usize,
     ) -> Result<LogPage<DeadLetter>, BrokerError> {
+        if self.is_wide(filter).await? {
+            return self.letters.read(">", from, max).await;
+        }
         self.letters.read(&self.subject(filter), from, max).await
     }
 

@@ -7,6 +7,7 @@ use posthorn_delivery::attempt::AttemptResult;
 use posthorn_delivery::{
     Attempt, AttemptSummary, DeadLetter, Disposition, EndpointId, LetterState, UnixMillis,
 };
+use posthorn_http_api::List;
 use posthorn_http_api::time::to_rfc3339;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -35,6 +36,42 @@ fn error_of(result: AttemptResult) -> Option<&'static str> {
     match result {
         AttemptResult::Status(_) => None,
         AttemptResult::Error(failure) => Some(failure.as_str()),
+    }
+}
+
+/// One page of a search, which may end before the page is full.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Searched<T> {
+    /// The items.
+    items: Vec<T>,
+    /// Where the next page begins; `null` when this is the last.
+    next_cursor: Option<String>,
+    /// How many items this page has.
+    count: usize,
+    /// How many there are in all, where an index has it.
+    total: Option<u64>,
+    /// False where the search met its bound before the page was full: what is missing from it is
+    /// found with `next_cursor`.
+    complete: bool,
+}
+
+impl<T> Searched<T> {
+    /// A page; the next one begins below `next`.
+    pub(crate) fn new(
+        items: Vec<T>,
+        next: Option<u64>,
+        total: Option<u64>,
+        complete: bool,
+    ) -> Searched<T> {
+        let next = next.map(|below| below.to_string());
+        let list = List::new(items, next.as_deref(), total);
+        Searched {
+            items: list.items,
+            next_cursor: list.next_cursor,
+            count: list.count,
+            total: list.total,
+            complete,
+        }
     }
 }
 
@@ -72,6 +109,8 @@ pub struct LetterItem {
     last_status: Option<u16>,
     /// The failure of the last one, where there was no answer.
     last_error: Option<&'static str>,
+    /// The first 256 bytes of the last answer, as text; may be empty.
+    last_answer: String,
 }
 
 impl From<&DeadLetter> for LetterItem {
@@ -94,6 +133,7 @@ impl From<&DeadLetter> for LetterItem {
             attempt_count: letter.history.len(),
             last_status: last.and_then(status_of),
             last_error: last.and_then(error_of),
+            last_answer: letter.answer.clone(),
         }
     }
 }

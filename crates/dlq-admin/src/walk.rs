@@ -3,8 +3,10 @@
 //! The broker reads forwards only. To show the newest first, a reader asks for the window of
 //! sequences below the last, shows it backwards and goes on below it. Where matches are rare
 //! the window doubles, so the one letter among ten million messages is found in some twenty
-//! requests; where they are dense it shrinks until one answer holds all of it.
+//! requests; where they are dense it shrinks until one answer holds all of it. Over a stretch
+//! without any the broker can be asked for the next one below, and the walk leaps there.
 
+use posthorn_broker::Below;
 use std::ops::RangeInclusive;
 
 /// How many messages one request brings. With payloads of 256 KiB that is 64 MiB.
@@ -17,9 +19,12 @@ pub struct Walk {
     high: u64,
     first: u64,
     width: u64,
+    leaps: bool,
 }
 
 const NARROWEST: u64 = BATCH as u64;
+/// An empty window of so many sequences is reason to ask where the next message is.
+const LONG: u64 = 4 * NARROWEST;
 
 impl Walk {
     /// A walk over the sequences `first..below`; `first` is at least 1.
@@ -29,6 +34,7 @@ impl Walk {
             high: below.saturating_sub(1),
             first: first.max(1),
             width: NARROWEST,
+            leaps: true,
         }
     }
 
@@ -42,17 +48,18 @@ impl Walk {
     }
 
     /// Takes the answer to [`Walk::window`], which was asked for [`BATCH`] messages from the
-    /// window's beginning: ascending, and possibly going on beyond its end. Returns the
-    /// messages of the window in descending order, or `None` when the answer did not reach
-    /// the window's end; then a narrower window comes next.
+    /// window's beginning: ascending, possibly going on beyond its end, and with `more` behind
+    /// it. Returns the messages of the window in descending order, or `None` when the answer did
+    /// not reach the window's end; then a narrower window comes next.
     pub fn answered<M>(
         &mut self,
         mut answer: Vec<M>,
+        more: bool,
         sequence: impl Fn(&M) -> u64,
     ) -> Option<Vec<M>> {
-        let full = answer.len() >= BATCH;
         let short = answer.last().is_none_or(|last| sequence(last) < self.high);
-        if full && short {
+        // The narrowest holds no more than one answer does.
+        if more && short && self.width > NARROWEST {
             self.width = (self.width / 4).max(NARROWEST);
             return None;
         }
@@ -64,6 +71,24 @@ impl Walk {
         }
         answer.reverse();
         Some(answer)
+    }
+
+    /// Whether to ask for the next message below, after a window that held none.
+    #[must_use]
+    pub fn wants_leap(&self) -> bool {
+        self.leaps && self.width > LONG && self.high >= self.first
+    }
+
+    /// Goes on from where the next message below is, which was asked for below [`Walk::below`].
+    pub fn leap(&mut self, below: Below) {
+        match below {
+            Below::At(sequence) => {
+                self.high = self.high.min(sequence);
+                self.width = NARROWEST;
+            }
+            Below::Nothing => self.high = self.first.saturating_sub(1),
+            Below::Unknown => self.leaps = false,
+        }
     }
 
     /// Where another walk goes on: below this.
@@ -80,18 +105,36 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// What the broker answers: up to a batch from `from` on, ascending.
-    fn read(stream: &BTreeSet<u64>, from: u64) -> Vec<u64> {
-        stream.range(from..).take(BATCH).copied().collect()
+    fn read(stream: &BTreeSet<u64>, from: u64) -> (Vec<u64>, bool) {
+        let mut after = stream.range(from..);
+        let answer: Vec<u64> = after.by_ref().take(BATCH).copied().collect();
+        (answer, after.next().is_some())
     }
 
-    fn walk(stream: &BTreeSet<u64>, first: u64, below: u64) -> (Vec<u64>, usize) {
+    fn newest_below(stream: &BTreeSet<u64>, below: u64) -> Below {
+        let found = stream.range(..below).next_back();
+        found.map_or(Below::Nothing, |sequence| Below::At(*sequence))
+    }
+
+    fn walk(stream: &BTreeSet<u64>, first: u64, below: u64, leaps: bool) -> (Vec<u64>, usize) {
         let mut walk = Walk::new(first, below);
         let (mut seen, mut requests) = (Vec::new(), 0);
         while let Some(window) = walk.window() {
             requests += 1;
             assert!(requests < 10_000, "the walk does not end");
-            let answer = read(stream, *window.start());
-            seen.extend(walk.answered(answer, |s| *s).unwrap_or_default());
+            let (answer, more) = read(stream, *window.start());
+            let Some(messages) = walk.answered(answer, more, |s| *s) else {
+                continue;
+            };
+            if messages.is_empty() && walk.wants_leap() {
+                requests += 1;
+                let below = match leaps {
+                    true => newest_below(stream, walk.below()),
+                    false => Below::Unknown,
+                };
+                walk.leap(below);
+            }
+            seen.extend(messages);
         }
         (seen, requests)
     }
@@ -99,18 +142,22 @@ mod tests {
     #[test]
     fn a_rare_match_is_found_in_few_requests() {
         let stream = BTreeSet::from([5]);
-        let (seen, requests) = walk(&stream, 1, 10_000_001);
-        assert_eq!(seen, [5]);
-        assert!(requests < 25, "{requests} requests");
+        for (leaps, most) in [(true, 7), (false, 25)] {
+            let (seen, requests) = walk(&stream, 1, 10_000_001, leaps);
+            assert_eq!(seen, [5]);
+            assert!(requests < most, "{requests} requests");
+        }
     }
 
     #[test]
     fn a_dense_stretch_after_a_sparse_one_loses_nothing() {
         let stream: BTreeSet<u64> = (1..=5_000).chain([1_000_000]).collect();
-        let (seen, requests) = walk(&stream, 1, 1_000_001);
-        let newest_first: Vec<u64> = stream.iter().rev().copied().collect();
-        assert_eq!(seen, newest_first);
-        assert!(requests < 60, "{requests} requests");
+        for leaps in [true, false] {
+            let (seen, requests) = walk(&stream, 1, 1_000_001, leaps);
+            let newest_first: Vec<u64> = stream.iter().rev().copied().collect();
+            assert_eq!(seen, newest_first);
+            assert!(requests < 60, "{requests} requests");
+        }
     }
 
     #[test]
@@ -120,12 +167,23 @@ mod tests {
         assert_eq!(Walk::new(9, 5).window(), None);
     }
 
+    #[test]
+    fn messages_that_cannot_be_read_do_not_hide_the_others() {
+        // A whole answer was left out by the reader, and there is more behind it.
+        let mut walk = Walk::new(1, 1_001);
+        assert_eq!(walk.answered(Vec::<u64>::new(), true, |s| *s), Some(vec![]));
+        assert_eq!(walk.window(), Some(233..=744));
+        assert_eq!(walk.answered(Vec::<u64>::new(), true, |s| *s), None);
+        assert_eq!(walk.window(), Some(489..=744));
+    }
+
     proptest! {
         #[test]
         fn every_message_is_seen_once_newest_first(
             runs in prop::collection::vec((1_u64..400_000, 1_u64..900), 0..12),
             below in 1_u64..2_000_000,
             first in 1_u64..50_000,
+            leaps: bool,
         ) {
             let mut stream = BTreeSet::new();
             let mut at = 0;
@@ -134,7 +192,7 @@ mod tests {
                 stream.extend(at..at + length);
                 at += length;
             }
-            let (seen, _) = walk(&stream, first, below);
+            let (seen, _) = walk(&stream, first, below, leaps);
             let wanted: Vec<u64> = stream.range(first..below.max(first)).rev().copied().collect();
             prop_assert_eq!(seen, wanted);
         }

@@ -6,7 +6,7 @@ use super::{
 use crate::room::Waiting;
 use bytes::Bytes;
 use posthorn_delivery::attempt::{AttemptResult, AttemptSummary, MAX_HISTORY};
-use posthorn_delivery::delivery::{ReleaseMark, ReplayMark};
+use posthorn_delivery::delivery::{Death, ReleaseMark, ReplayMark};
 use posthorn_delivery::time::millis;
 use posthorn_delivery::{
     Delivery, EndpointId, EventId, EventType, Failure, Reason, Tenant, UnixMillis,
@@ -80,6 +80,7 @@ fn out(delivery: &Delivery) -> v1::Delivery {
         held_ms: millis(delivery.held),
         pauses_known_ms: delivery.pauses_known.map(millis),
         replay: delivery.replay.as_ref().map(replay_out),
+        test: delivery.test,
         history: history_out(&delivery.history),
     }
 }
@@ -89,8 +90,12 @@ fn replay_out(replay: &ReplayMark) -> v1::ReplayMark {
         generation: replay.generation,
         replay_id: replay.replay_id.clone(),
         count: replay.count,
-        reason: replay.reason.as_str().to_owned(),
-        died_at_ms: replay.died_at.0,
+        reason: replay
+            .death
+            .map(|death| death.reason.to_string())
+            .unwrap_or_default(),
+        died_at_ms: replay.death.map_or(0, |death| death.at.0),
+        entry: replay.death.map_or(0, |death| death.entry),
     }
 }
 
@@ -132,17 +137,28 @@ fn from_message(message: v1::Delivery) -> Result<Delivery, DecodeError> {
         held: Duration::from_millis(message.held_ms),
         pauses_known: message.pauses_known_ms.map(Duration::from_millis),
         replay: message.replay.map(replay_in).transpose()?,
+        test: message.test,
         history: history_in(message.history)?,
     })
 }
 
 fn replay_in(message: v1::ReplayMark) -> Result<ReplayMark, DecodeError> {
+    let death = |reason: &str| {
+        Some(Death {
+            reason: Reason::parse(reason)?,
+            at: UnixMillis(message.died_at_ms),
+            entry: message.entry,
+        })
+    };
+    let death = match message.reason.as_str() {
+        "" => None,
+        reason => Some(death(reason).ok_or(field("ReplayMark", "reason"))?),
+    };
     Ok(ReplayMark {
         generation: message.generation,
         replay_id: message.replay_id,
         count: message.count,
-        reason: Reason::parse(&message.reason).ok_or(field("ReplayMark", "reason"))?,
-        died_at: UnixMillis(message.died_at_ms),
+        death,
     })
 }
 

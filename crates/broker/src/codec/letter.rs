@@ -35,6 +35,8 @@ impl Wire for DeadLetter {
             replays: self.replays,
             event_seq: self.event_seq,
             replay_id: self.replay_id.clone(),
+            entry: self.entry,
+            answer: self.answer.clone(),
         })
     }
 
@@ -65,6 +67,8 @@ impl Wire for DeadLetter {
             replays: message.replays,
             event_seq: message.event_seq,
             replay_id: message.replay_id,
+            entry: message.entry,
+            answer: message.answer,
         })
     }
 }

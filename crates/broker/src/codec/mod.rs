@@ -14,6 +14,7 @@ mod intake;
 mod lane;
 mod letter;
 mod mark;
+mod register;
 mod replay;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Throwing dead letters away: one, or all that match.
 
+use super::all::All;
 use super::{act_on, letter_of};
 use crate::app::{App, bad_filter, filter_of, require_some};
 use crate::filter::{FilterBody, LetterFilter};
-use crate::scan::Upwards;
 use crate::store::Store;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -53,7 +53,7 @@ pub async fn delete_letter(
 
 /// Only the letter that was looked at is deleted; one that changed meanwhile is a new message.
 async fn delete(store: &Store, letter: &Logged<DeadLetter>) -> Result<(), Problem> {
-    store.letters().delete(letter.sequence).await?;
+    store.remove_letter(letter).await?;
     if store.letters().last(&letter.subject).await?.is_some() {
         let detail = "it has been changed meanwhile; read it again";
         return Err(Problem::conflict("conflict", detail));
@@ -132,15 +132,15 @@ async fn walk(store: &Store, filter: &LetterFilter, dry_run: bool) -> Result<Pur
         dry_run,
         ..Purged::default()
     };
-    let mut upwards = Upwards::all(store.letters(), &store.subject(filter)).await?;
-    while let Some(batch) = upwards.batch().await? {
-        let dead = count(&mut purged, filter, batch);
+    let mut all = All::begin(store, filter).await?;
+    while let Some(batch) = all.batch().await? {
+        let dead = count(&mut purged, batch);
         if dry_run {
             continue;
         }
         let count = dead.len() as u64;
         futures_util::stream::iter(dead)
-            .map(|sequence| store.letters().delete(sequence))
+            .map(|letter| async move { store.remove_letter(&letter).await })
             .buffer_unordered(CONCURRENCY)
             .try_collect::<Vec<()>>()
             .await?;
@@ -149,13 +149,12 @@ async fn walk(store: &Store, filter: &LetterFilter, dry_run: bool) -> Result<Pur
     Ok(purged)
 }
 
-/// Counts a batch, and returns the sequences of what may be thrown away.
-fn count(purged: &mut Purged, filter: &LetterFilter, batch: Vec<Logged<DeadLetter>>) -> Vec<u64> {
-    let matching = batch.into_iter().filter(|l| filter.matches(&l.value));
+/// Counts a batch, and returns what may be thrown away.
+fn count(purged: &mut Purged, batch: Vec<Logged<DeadLetter>>) -> Vec<Logged<DeadLetter>> {
     let mut dead = Vec::new();
-    for letter in matching {
+    for letter in batch {
         match letter.value.state {
-            LetterState::Dead => dead.push(letter.sequence),
+            LetterState::Dead => dead.push(letter),
             LetterState::Replaying => purged.skipped += 1,
             LetterState::Delivered => {}
         }

@@ -1,22 +1,14 @@
-//! The list of dead letters.
+//! The list of dead letters, and how many there are.
 
+use super::search::{self, Found};
 use crate::app::{App, bad_parameter, filter_of};
 use crate::filter::{FilterBody, LetterFilter};
-use crate::scan::{Look, newest};
-use crate::view::LetterItem;
+use crate::view::{LetterItem, Searched};
 use axum::Json;
 use axum::extract::State;
-use posthorn_broker::Logged;
-use posthorn_delivery::{DeadLetter, LetterState, UnixMillis};
-use posthorn_http_api::time::parse_rfc3339;
-use posthorn_http_api::{Identity, List, Paging, Problem, Query};
-use serde::Deserialize;
-use std::time::Duration;
-use utoipa::IntoParams;
-
-/// How far the clocks of two machines may differ before a letter is missed at an end of the
-/// time asked for.
-const CLOCK_SLACK: Duration = Duration::from_secs(60);
+use posthorn_http_api::{Identity, Paging, Problem, Query};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 /// Which letters, and which page of them.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -34,6 +26,11 @@ pub struct LettersQuery {
     reason: Option<String>,
     /// Answered with this HTTP status by the last attempt.
     status: Option<u16>,
+    /// That say this, in capitals or not: in the detail, in the name of the last attempt's
+    /// failure, or in the first 256 bytes of the last answer. 2 to 100 characters.
+    text: Option<String>,
+    /// `dead` or `replaying`; both where nothing is said.
+    state: Option<String>,
     /// Dead at this time (RFC 3339) or later.
     since: Option<String>,
     /// Dead before this time (RFC 3339).
@@ -44,11 +41,17 @@ pub struct LettersQuery {
     cursor: Option<String>,
 }
 
-/// Dead letters, newest first.
+/// Dead letters, newest death first.
 ///
-/// Letters whose replay was delivered have left the list. A page looks at 50,000 letters at
-/// most: with a filter that matches next to none, it may have fewer items than asked for, or
-/// none, and still a `next_cursor`.
+/// Letters whose replay was delivered have left the list. A letter that is being replayed keeps
+/// its place.
+///
+/// Tenant, endpoint, reason and time are found at once, however many letters there are, and
+/// `total` says how many match where nothing else than tenant, endpoint and reason is asked for.
+/// For type, status, text and state a page looks at 50,000 letters, for two seconds and at 64 MiB
+/// of payload at most. Where that ends before the page is full, `complete` is false, and the
+/// search goes on with `next_cursor`: with a filter that matches next to nothing the page may
+/// have no items.
 #[utoipa::path(
     get,
     path = "/v1/dead-letters",
@@ -56,7 +59,7 @@ pub struct LettersQuery {
     operation_id = "list_dead_letters",
     params(LettersQuery),
     responses(
-        (status = 200, description = "A page", body = List<LetterItem>),
+        (status = 200, description = "A page", body = Searched<LetterItem>),
         (status = 400, description = "A parameter is wrong", body = Problem, content_type = "application/problem+json"),
         (status = 401, description = "No key", body = Problem, content_type = "application/problem+json"),
         (status = 403, description = "Not permitted", body = Problem, content_type = "application/problem+json"),
@@ -68,26 +71,87 @@ pub async fn list_letters(
     State(app): State<App>,
     caller: Identity,
     Query(query): Query<LettersQuery>,
-) -> Result<Json<List<LetterItem>>, Problem> {
+) -> Result<Json<Searched<LetterItem>>, Problem> {
     let paging = Paging::try_new(query.limit, query.cursor.as_deref())?;
     let filter = filter_of(&caller, query.into(), bad_parameter)?;
-    let subject = app.store.subject(&filter);
-    let since = filter.asked().since.as_deref();
-    let since = since.and_then(|text| parse_rfc3339(text).ok());
-    let page = newest(
-        app.store.letters(),
-        &subject,
-        paging.after_number()?,
-        paging.limit(),
-        |letter| look(&filter, since, letter),
+    let below = paging.after_number()?;
+    let found = search::page(&app.store, &filter, below, paging.limit());
+    let (found, total) = tokio::try_join!(found, total(&app, &filter))?;
+    let Found {
+        letters,
+        next,
+        complete,
+        void,
+    } = found;
+    tidy(&app, void);
+    let items = letters.iter().map(LetterItem::from).collect();
+    Ok(Json(Searched::new(items, next, total, complete)))
+}
+
+async fn total(
+    app: &App,
+    filter: &LetterFilter,
+) -> Result<Option<u64>, posthorn_broker::BrokerError> {
+    match filter.is_counted() {
+        true => search::count(&app.store, filter)
+            .await
+            .map(|c| Some(c.count)),
+        false => Ok(None),
+    }
+}
+
+/// Strikes entries that are no letter's any more, after the answer.
+fn tidy(app: &App, void: Vec<u64>) {
+    if void.is_empty() {
+        return;
+    }
+    let broker = app.store.broker().clone();
+    drop(app.shutdown.spawn(async move {
+        for entry in void {
+            if let Err(error) = broker.strike(entry).await {
+                tracing::debug!(%error, "the register could not be tidied");
+                return;
+            }
+        }
+    }));
+}
+
+/// How many letters match a filter.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LetterCount {
+    /// Letters that match, dead and replaying; where `complete` is false, those found so far.
+    count: u64,
+    /// Whether all were looked at. A count looks at two million letters, for eight seconds.
+    complete: bool,
+}
+
+/// How many dead letters match.
+#[utoipa::path(
+    get,
+    path = "/v1/dead-letters/count",
+    tag = "dead letters",
+    operation_id = "count_dead_letters",
+    params(FilterBody),
+    responses(
+        (status = 200, description = "The count", body = LetterCount),
+        (status = 400, description = "A parameter is wrong", body = Problem, content_type = "application/problem+json"),
+        (status = 401, description = "No key", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "Not permitted", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "Another tenant", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "NATS is away", body = Problem, content_type = "application/problem+json"),
     )
-    .await?;
-    let items = page
-        .items
-        .iter()
-        .map(|letter| LetterItem::from(&letter.value));
-    let next = page.next.map(|below| below.to_string());
-    Ok(Json(List::new(items.collect(), next.as_deref(), None)))
+)]
+pub async fn count_letters(
+    State(app): State<App>,
+    caller: Identity,
+    Query(asked): Query<FilterBody>,
+) -> Result<Json<LetterCount>, Problem> {
+    let filter = filter_of(&caller, asked, bad_parameter)?;
+    let counted = search::count(&app.store, &filter).await?;
+    Ok(Json(LetterCount {
+        count: counted.count,
+        complete: counted.complete,
+    }))
 }
 
 impl From<LettersQuery> for FilterBody {
@@ -98,55 +162,10 @@ impl From<LettersQuery> for FilterBody {
             event_type: query.event_type,
             reason: query.reason,
             status: query.status,
+            text: query.text,
+            state: query.state,
             since: query.since,
             until: query.until,
         }
-    }
-}
-
-/// A letter is stored after it died, so below one that was stored too early all died too early.
-fn look(filter: &LetterFilter, since: Option<UnixMillis>, letter: &Logged<DeadLetter>) -> Look {
-    if since.is_some_and(|since| letter.stored_at + CLOCK_SLACK < since) {
-        return Look::Stop;
-    }
-    if letter.value.state != LetterState::Delivered && filter.matches(&letter.value) {
-        return Look::Take;
-    }
-    Look::Pass
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::letter;
-
-    fn stored(state: LetterState, at: i64) -> Logged<DeadLetter> {
-        Logged {
-            sequence: 1,
-            subject: String::new(),
-            stored_at: UnixMillis(at),
-            value: DeadLetter {
-                state,
-                ..letter("acme", 1, at)
-            },
-        }
-    }
-
-    #[test]
-    fn what_was_delivered_has_left_the_list() {
-        let all = LetterFilter::default();
-        let look = |state| look(&all, None, &stored(state, 5));
-        assert_eq!(look(LetterState::Dead), Look::Take);
-        assert_eq!(look(LetterState::Replaying), Look::Take);
-        assert_eq!(look(LetterState::Delivered), Look::Pass);
-    }
-
-    #[test]
-    fn the_search_ends_below_the_time_asked_for() {
-        let all = LetterFilter::default();
-        let since = Some(UnixMillis(100_000));
-        let at = |millis| look(&all, since, &stored(LetterState::Dead, millis));
-        assert_eq!(at(39_999), Look::Stop);
-        assert_eq!(at(40_000), Look::Take);
     }
 }

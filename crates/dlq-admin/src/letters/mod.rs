@@ -1,8 +1,12 @@
 //! Dead letters over HTTP: looking at them, sending them again, throwing them away.
 
+pub(crate) mod all;
 pub mod delete;
 pub mod list;
+pub mod mend;
+pub(crate) mod register;
 pub mod replay;
+pub(crate) mod search;
 pub mod show;
 
 use crate::app::{App, tenant_of};

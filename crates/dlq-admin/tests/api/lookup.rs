@@ -144,7 +144,8 @@ async fn a_bad_parameter_is_named() {
             "tenant",
         ),
         ("/v1/attempts?event=x", "event"),
-        ("/v1/attempts?until=2030-01-01T00:00:00Z", "until"),
+        ("/v1/attempts?until=tomorrow", "until"),
+        ("/v1/attempts?before=2030-01-01T00:00:00Z", "before"),
     ] {
         let (status, problem) = room.call(Method::GET, path, "").await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{path}");

@@ -11,6 +11,7 @@ mod lanes;
 mod letters;
 mod lookup;
 mod process;
+mod queries;
 mod room;
 mod surface;
 mod tenants;

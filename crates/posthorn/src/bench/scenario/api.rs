@@ -85,6 +85,15 @@ impl Api {
         Ok(id.to_owned())
     }
 
+    /// What dlq-admin answers to a GET.
+    ///
+    /// # Errors
+    /// When it refuses.
+    pub async fn admin(&self, path: &str) -> Result<Value, Failure> {
+        let url = format!("http://{}{path}", self.admin);
+        self.call(Method::GET, &url, None).await
+    }
+
     /// Messages that clients and nats-server have sent each other since its start.
     ///
     /// # Errors

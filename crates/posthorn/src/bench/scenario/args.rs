@@ -31,6 +31,8 @@ pub(crate) enum Scenario {
     Burst,
     /// Holding deliveries in a lane, and by NAKing each of them.
     LaneOrNak,
+    /// What a page of dead letters and of attempts costs among very many others.
+    Queries,
 }
 
 /// What can be set; what is not is at the scenario's own default, which is its bar's.
@@ -57,6 +59,10 @@ pub(crate) struct ScenarioArgs {
     /// Dispatchers, each a process.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
     pub dispatchers: Option<u32>,
+
+    /// Attempts in the log, beside the dead letters that `--queued` says.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1_000..=10_000_000))]
+    pub attempts: Option<u32>,
 
     /// Endpoints that are down.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]

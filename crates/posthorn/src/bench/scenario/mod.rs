@@ -16,6 +16,7 @@ mod lane_or_nak;
 mod limit;
 mod nak_loop;
 mod neighbour;
+mod queries;
 mod quiet;
 mod receiver;
 mod recovery;
@@ -71,6 +72,7 @@ pub(crate) async fn run(scenario: Scenario, args: &BenchArgs) -> Result<Verdict,
         Scenario::Replay => replay::run(&plan).await,
         Scenario::Burst => burst::run(&plan).await,
         Scenario::LaneOrNak => lane_or_nak::run(&plan).await,
+        Scenario::Queries => queries::run(&plan).await,
     }
 }
 
