@@ -1,6 +1,7 @@
 //! What the handlers share.
 
 use crate::config::Settings;
+use crate::events::DedupeIds;
 use crate::run::refuse;
 use axum::extract::FromRef;
 use posthorn_broker::codec::{ApiKey, IdempotencyMark};
@@ -30,6 +31,7 @@ pub struct Parts {
     pub(crate) audit: Audit,
     pub(crate) egress: EgressPolicy,
     pub(crate) vault: Vault,
+    pub(crate) dedupe: DedupeIds,
     /// Bytes of one payload.
     pub(crate) max_payload: usize,
     /// Bytes of one batch.
@@ -72,6 +74,7 @@ impl App {
         let lane_states = broker.bucket(BucketName::Lanes).await;
         let attempts = broker.log(StreamName::Attempts).await;
         let parts = Parts {
+            dedupe: DedupeIds::new(&vault, &key),
             authenticator: Authenticator::new(key, Arc::new(keys.clone()), limiter),
             keys,
             audit: Audit::new(broker.clone()),

@@ -96,8 +96,7 @@ pub(crate) async fn accept(
     if keyed && let Some(known) = marked(app, &event.id, fingerprint).await? {
         return Ok(known);
     }
-    // NATS compares these ids over all tenants.
-    let dedupe = format!("{}:{}", event.tenant, event.id);
+    let dedupe = app.dedupe.of(&event.tenant, &event.id);
     let published = app.broker.publish_event(&event, &dedupe, patience).await;
     let stored = published.map_err(Problem::from)?;
     // Without a key the id is new, so the only duplicate is an earlier try of this very call.
