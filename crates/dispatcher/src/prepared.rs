@@ -19,12 +19,14 @@ use std::time::Duration;
 const IDLE: Duration = Duration::from_secs(600);
 const MAX_ENDPOINTS: u64 = 50_000;
 
-/// Headers that say how a message is framed and passed on. The API refuses them; one that is
-/// here all the same would cut the body or lead it elsewhere.
-const TRANSPORT: [&str; 11] = [
+/// Headers that say how a message is framed, read and passed on. The API refuses them; one that
+/// is here all the same would cut the body, lead it elsewhere or have it read as another one.
+const TRANSPORT: [&str; 13] = [
     "accept-encoding",
     "connection",
+    "content-encoding",
     "content-length",
+    "content-range",
     "expect",
     "host",
     "keep-alive",

@@ -11,11 +11,15 @@ use posthorn_vault::is_sealed;
 
 const MAX_NAME: usize = 128;
 
-/// What the transport, the signature or the contract says, and so no endpoint.
-const RESERVED: [&str; 16] = [
+/// What the transport, the signature or the contract says, and so no endpoint. What says how the
+/// payload's bytes are to be read is the publisher's: a receiver that is told of an encoding reads
+/// another body than the one that was signed, and fails on what is not encoded.
+const RESERVED: [&str; 18] = [
     "accept-encoding",
     "connection",
+    "content-encoding",
     "content-length",
+    "content-range",
     "content-type",
     "expect",
     "host",
@@ -140,6 +144,8 @@ mod tests {
             "Keep-Alive",
             "Proxy-Authorization",
             "Content-Type",
+            "Content-Encoding",
+            "content-range",
             "User-Agent",
             "Webhook-Id",
             "webhook-signature",
