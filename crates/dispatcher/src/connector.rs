@@ -208,6 +208,8 @@ impl Write for Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use posthorn_egress::{EgressList, EgressPolicy, PortList, TargetUrl};
+    use proptest::prelude::*;
 
     #[test]
     fn user_and_password_leave_the_url_and_become_a_header() {
@@ -217,6 +219,33 @@ mod tests {
         assert_eq!(auth.as_bytes(), b"Basic dXNAZXI6cDp3");
         assert!(auth.is_sensitive());
         assert!(basic_auth(&Url::parse("https://example.com/").unwrap()).is_none());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4_096))]
+
+        /// Two parsers read each URL: what the rules judged and what is dialled must be one host.
+        #[test]
+        fn ssrf_05_what_is_judged_is_what_the_client_reads(
+            text in "https?://([a-z0-9]{1,4}(:[a-z@]{0,3})?@)?[a-zA-Z0-9.:%\\[\\]-]{1,24}(/[ -~\u{e9}]{0,24})?([?][ -~]{0,24})?",
+        ) {
+            let ports = PortList::parse("1-65535").unwrap();
+            let open = EgressPolicy::new(EgressList::parse("0.0.0.0/0,::/0").unwrap(), EgressList::default())
+                .with_plain_http(true)
+                .with_ports(ports);
+            if let Ok(target) = TargetUrl::parse(&text, &open) {
+                let uri = uri_of(target.url()).expect("whatever is accepted can be sent to");
+                prop_assert_eq!(uri.host(), Some(target.host()));
+                prop_assert_eq!(uri.scheme_str(), Some(target.url().scheme()));
+                let port = uri.port_u16().unwrap_or(match uri.scheme_str() {
+                    Some("http") => 80,
+                    _ => 443,
+                });
+                prop_assert_eq!(port, target.port());
+                let sent = uri.path_and_query().unwrap().as_str();
+                prop_assert!(target.as_str().ends_with(sent), "{} is sent as {}", target.as_str(), sent);
+            }
+        }
     }
 
     #[test]
