@@ -4,12 +4,13 @@ use crate::place::{Place, finished, posthorn};
 use serde_json::Value;
 use tokio::process::Command;
 
-/// What bash offers after these words, the last of which is begun.
+/// What bash offers after these words, the last of which is begun; `script` is the file of
+/// completions.
 async fn offered(script: &str, words: &[&str]) -> Vec<String> {
     let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
     let (last, before) = (words[words.len() - 1], words[words.len() - 2]);
     let typed = format!(
-        "{script}\nCOMP_WORDS=({}); COMP_CWORD={}; _posthorn posthorn '{last}' '{before}'\n\
+        ". '{script}'\nCOMP_WORDS=({}); COMP_CWORD={}; _posthorn posthorn '{last}' '{before}'\n\
          printf '%s\\n' \"${{COMPREPLY[@]}}\"",
         quoted.join(" "),
         words.len() - 1,
@@ -23,16 +24,20 @@ async fn offered(script: &str, words: &[&str]) -> Vec<String> {
 
 #[tokio::test]
 async fn bash_completes_commands_flags_and_values() {
+    let place = Place::new();
     let (code, script, err) = finished(posthorn(&["completions", "bash"])).await;
     assert_eq!(code, 0, "{err}");
-    assert_eq!(offered(&script, &["posthorn", "dl"]).await, ["dlq"]);
-    let verbs = offered(&script, &["posthorn", "dlq", ""]).await;
+    let file = place.folder.path().join("posthorn.bash");
+    std::fs::write(&file, script).unwrap();
+    let script = file.to_str().unwrap();
+    assert_eq!(offered(script, &["posthorn", "dl"]).await, ["dlq"]);
+    let verbs = offered(script, &["posthorn", "dlq", ""]).await;
     for verb in ["list", "show", "replay", "purge"] {
         assert!(verbs.iter().any(|one| one == verb), "{verbs:?}");
     }
-    let flags = offered(&script, &["posthorn", "dlq", "list", "--re"]).await;
+    let flags = offered(script, &["posthorn", "dlq", "list", "--re"]).await;
     assert_eq!(flags, ["--reason"]);
-    let values = offered(&script, &["posthorn", "tail", "--outcome", "de"]).await;
+    let values = offered(script, &["posthorn", "tail", "--outcome", "de"]).await;
     assert_eq!(values, ["delivered", "dead"]);
     for shell in ["zsh", "fish"] {
         let (code, script, err) = finished(posthorn(&["completions", shell])).await;
