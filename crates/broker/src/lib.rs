@@ -11,13 +11,16 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod archive;
 mod broker;
 pub mod codec;
 mod connect;
 mod consume;
+mod direct;
 mod discard;
 mod drift;
 mod error;
+mod kept;
 mod kv;
 mod lanes;
 mod link;
@@ -28,10 +31,12 @@ mod outbox;
 mod publish;
 mod pump;
 mod room;
+mod state;
 mod topology;
 mod unreadable;
 mod watched;
 
+pub use archive::{Archive, ArchivePage, Archived};
 pub use async_nats::HeaderMap;
 pub use broker::Broker;
 pub use codec::{DecodeError, Wire};
@@ -39,13 +44,15 @@ pub use connect::{ConnectSettings, MINIMUM_SERVER};
 pub use consume::{Incoming, PullConsumer};
 pub use drift::Drift;
 pub use error::BrokerError;
+pub use kept::{Kept, Weighed};
 pub use kv::{Bucket, Versioned};
 pub use lanes::{Answers, LaneStore};
-pub use log::{LogPage, LogReader, Logged};
+pub use log::{Below, LogPage, LogReader, Logged, Start};
 pub use names::{BucketName, DISPATCH, FANOUT, Names, RETRY_NEAR, StreamName, TOKENS};
 pub use publish::{Patience, Stored};
 pub use pump::{Pump, Pumped};
 pub use room::Waiting;
+pub use state::StreamState;
 pub use topology::{Retention, Topology};
 pub use unreadable::Unreadable;
 pub use watched::Watched;
