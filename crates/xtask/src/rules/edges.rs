@@ -29,6 +29,7 @@ const FOUNDATION: &[&str] = &[
     "posthorn-runtime",
     "posthorn-wiring",
     "posthorn-lanes",
+    "posthorn-notices",
     "posthorn-http-api",
 ];
 
@@ -49,6 +50,15 @@ const OURS: &[(&str, &[&str])] = &[
     (
         "posthorn-lanes",
         &["posthorn-delivery", "posthorn-broker", "posthorn-wiring"],
+    ),
+    (
+        "posthorn-notices",
+        &[
+            "posthorn-delivery",
+            "posthorn-broker",
+            "posthorn-runtime",
+            "posthorn-wiring",
+        ],
     ),
     (
         "posthorn-http-api",
