@@ -28,6 +28,8 @@ mod limits;
 mod lookup;
 #[path = "system/processes.rs"]
 mod processes;
+#[path = "system/operational.rs"]
+mod operational;
 #[path = "system/publishing.rs"]
 mod publishing;
 #[path = "system/replays.rs"]
@@ -42,3 +44,5 @@ mod secrets;
 mod support;
 #[path = "system/traces.rs"]
 mod traces;
+#[path = "system/test_sends.rs"]
+mod test_sends;

@@ -45,6 +45,7 @@ fn waiting(event: u128, not_before: UnixMillis) -> Waiting {
         held: Duration::ZERO,
         pauses_known: None,
         replay: None,
+        test: false,
         history: Vec::new(),
     }))
 }

@@ -82,6 +82,7 @@ fn delivery(event: u128) -> Delivery {
         held: Duration::ZERO,
         pauses_known: None,
         replay: None,
+        test: false,
         history: vec![],
     }
 }
@@ -106,6 +107,7 @@ fn attempt(of: &Delivery) -> Attempt {
         hold_until: None,
         disable_endpoint: false,
         in_order: false,
+        exchange: None,
     }
 }
 

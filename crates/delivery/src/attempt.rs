@@ -1,6 +1,7 @@
 //! The record of an attempt, and what a delivery remembers of it.
 
 use crate::breaker::BreakerSignal;
+use crate::exchange::Exchange;
 use crate::ids::{EndpointId, EventId, EventType, MessageId, Tenant};
 use crate::letter::Reason;
 use crate::outcome::{Failure, Outcome};
@@ -107,6 +108,8 @@ pub struct Attempt {
     pub disable_endpoint: bool,
     /// It was sent in order: a retry is left to the owner of the lane.
     pub in_order: bool,
+    /// Of a test send: what was said and answered. Nothing else keeps it.
+    pub exchange: Option<Box<Exchange>>,
 }
 
 impl Attempt {

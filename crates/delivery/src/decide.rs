@@ -41,6 +41,9 @@ pub fn decide(
     rng: &mut impl Rng,
 ) -> Decision {
     let class = classify(outcome, policy);
+    if delivery.test {
+        return without_consequences(delivery, class, now, rng);
+    }
     let disposition = match class {
         Class::Success => Disposition::Complete,
         Class::Dead(reason) => Disposition::Dead(reason),
@@ -55,6 +58,28 @@ pub fn decide(
         breaker_signal: signal(delivery, outcome, class),
         hold_until: endpoint_hold(outcome).map(|asked| now + asked.wait_from(now)),
         disable_endpoint: class == Class::Dead(Reason::Gone),
+    }
+}
+
+/// A test send is tried once and moves neither breaker nor endpoint: whoever asked for it looks
+/// at the answer and decides. A connection that had gone stale is no answer.
+fn without_consequences(
+    delivery: &Delivery,
+    class: Class,
+    now: UnixMillis,
+    rng: &mut impl Rng,
+) -> Decision {
+    let stale = delivery.stale_retries < MAX_STALE_RETRIES;
+    Decision {
+        disposition: match class {
+            Class::Success => Disposition::Complete,
+            Class::Dead(reason) => Disposition::Dead(reason),
+            Class::NotSent if stale => repeat(now, rng),
+            Class::NotSent | Class::Transient => Disposition::Dead(Reason::Exhausted),
+        },
+        breaker_signal: BreakerSignal::Neutral,
+        hold_until: None,
+        disable_endpoint: false,
     }
 }
 
@@ -181,6 +206,34 @@ mod tests {
             }
         }
         assert_eq!(attempts, 16);
+    }
+
+    #[test]
+    fn a_test_send_is_made_once_and_moves_nothing() {
+        let mut test = delivery();
+        test.test = true;
+        for (outcome, reason) in [
+            (status(503, Some(20)), Reason::Exhausted),
+            (status(410, None), Reason::Gone),
+            (Outcome::Failed(Failure::Timeout), Reason::Exhausted),
+            (Outcome::Failed(Failure::EgressDenied), Reason::EgressDenied),
+        ] {
+            let decision = after(&test, &outcome);
+            assert_eq!(decision.disposition, Disposition::Dead(reason));
+            assert_eq!(decision.breaker_signal, BreakerSignal::Neutral);
+            assert_eq!(decision.hold_until, None);
+            assert!(!decision.disable_endpoint);
+        }
+        let answered = after(&test, &status(200, None));
+        assert_eq!(answered.disposition, Disposition::Complete);
+        let stale = Outcome::Failed(Failure::StaleConnection);
+        let Disposition::Retry { not_before, .. } = after(&test, &stale).disposition else {
+            panic!("no application saw it")
+        };
+        let again = successor(test, not_before, true);
+        assert!(again.test);
+        let end = Disposition::Dead(Reason::Exhausted);
+        assert_eq!(after(&again, &stale).disposition, end);
     }
 
     #[test]

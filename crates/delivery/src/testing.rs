@@ -33,6 +33,7 @@ pub fn delivery() -> Delivery {
         held: Duration::ZERO,
         pauses_known: None,
         replay: None,
+        test: false,
         history: Vec::new(),
     }
 }

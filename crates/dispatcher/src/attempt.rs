@@ -21,6 +21,8 @@ use tracing::Instrument;
 /// Bounds of the time after which a delivery that is sent in order is looked at again.
 const MOMENT: Duration = Duration::from_millis(20);
 const LONGEST_BACK: Duration = Duration::from_secs(5);
+/// How long a test send waits for room.
+const TEST_WAITS: Duration = Duration::from_secs(120);
 
 /// Walks one message to its end and acknowledges it, or gives it back.
 pub(crate) async fn handle(context: &Context, message: &Incoming) {
@@ -117,6 +119,9 @@ async fn gate(context: &Context, delivery: &mut Delivery) -> Result<Gate, Broker
     let Some(endpoint) = endpoints::find(context, delivery).await? else {
         return Ok(Gate::Never(Failure::EndpointDeleted));
     };
+    if delivery.test {
+        return Ok(gate_of_test(context, delivery, endpoint).await);
+    }
     delivery.credit_pauses(&endpoint.value, posthorn_wiring::now());
     let let_go = context.lanes.was_let_go(delivery);
     if !let_go && let Some(why) = context.lanes.holds(delivery, &endpoint.value) {
@@ -148,6 +153,27 @@ async fn gate(context: &Context, delivery: &mut Delivery) -> Result<Gate, Broker
             endpoint,
             why: Why::from(LaneReason::InFlight),
         }),
+    }
+}
+
+/// A test send goes out whatever the endpoint's lane, breaker and switch say: whoever asks for
+/// it wants to know how the endpoint answers now. It takes up room like any other, and waits
+/// two minutes for it.
+async fn gate_of_test(
+    context: &Context,
+    delivery: &Delivery,
+    endpoint: Arc<Versioned<Endpoint>>,
+) -> Gate {
+    if posthorn_wiring::now().since(delivery.accepted_at) > TEST_WAITS {
+        return Gate::Never(Failure::Expired);
+    }
+    match room(context, delivery, &endpoint.value, true).await {
+        Ok(room) => Gate::Send {
+            endpoint,
+            started: Started::default(),
+            room,
+        },
+        Err(Occupied::Slots | Occupied::Seats) => Gate::Back(moment()),
     }
 }
 

@@ -12,6 +12,9 @@ use rand::RngExt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+/// A state, and the one that followed it.
+pub(crate) type Moved = (BreakerState, BreakerState);
+
 const TRIES: u32 = 16;
 const IDLE: Duration = Duration::from_secs(300);
 const MAX_WRITERS: u64 = 100_000;
@@ -83,12 +86,13 @@ impl Breakers {
         }
     }
 
-    /// Reports an attempt; returns the state that it led to, when it changed anything.
+    /// Reports an attempt; returns the state before and the one that it led to, when it changed
+    /// anything.
     pub async fn report(
         &self,
         endpoint: &Endpoint,
         attempted: Attempted,
-    ) -> Result<Option<BreakerState>, BrokerError> {
+    ) -> Result<Option<Moved>, BrokerError> {
         let writer = self.writers.get_with_by_ref(&endpoint.id, Arc::default);
         let quiet = self.is_quiet(&endpoint.id);
         if !writer.take_in(endpoint, attempted, quiet) {
@@ -112,7 +116,7 @@ impl Breakers {
         &self,
         endpoint: &Endpoint,
         reports: &[Attempted],
-    ) -> Result<Option<BreakerState>, BrokerError> {
+    ) -> Result<Option<Moved>, BrokerError> {
         let key = endpoint.id.as_str();
         for attempt in 0..TRIES {
             pause_before(attempt).await;
@@ -134,7 +138,7 @@ impl Breakers {
                 Ok(revision) => {
                     log_change(endpoint, &state, &next);
                     self.watched.learn(key, next.clone(), revision);
-                    return Ok(Some(next));
+                    return Ok(Some((state, next)));
                 }
                 Err(BrokerError::Conflict) => self.read(key).await?,
                 Err(error) => return Err(error),

@@ -12,6 +12,7 @@ use posthorn_delivery::time::millis;
 use posthorn_delivery::{Attempt, Endpoint};
 use posthorn_egress::EgressPolicy;
 use posthorn_lanes::Lanes;
+use posthorn_notices::Notices;
 use posthorn_runtime::ExitError;
 use posthorn_vault::Vault;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ pub(crate) struct Context {
     pub slots: SlotTable,
     pub tenants: TenantTable,
     pub peers: Peers,
+    pub notices: Notices,
     pub disable_after: Duration,
     near_ms: AtomicU64,
 }
@@ -76,6 +78,7 @@ impl Context {
                     .unwrap_or_else(|| default_cap(settings.dispatch_concurrency)),
             ),
             peers: Peers::new(broker.bucket(BucketName::Dispatchers).await?),
+            notices: Notices::new(broker),
             disable_after: settings.breaker_disable_after,
             near_ms: AtomicU64::new(millis(Broker::near())),
         }))

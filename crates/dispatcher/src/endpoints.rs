@@ -1,6 +1,7 @@
 //! The endpoint that a delivery goes to, as it is configured now.
 
 use crate::context::Context;
+use metrics::counter;
 use posthorn_broker::{BrokerError, Versioned};
 use posthorn_delivery::{Delivery, DisabledReason, Endpoint, EndpointId, Tenant, UnixMillis};
 use std::sync::Arc;
@@ -9,6 +10,9 @@ use std::time::Duration;
 /// A snapshot lags by a millisecond; one that lags longer is waited for, up to this.
 const MAX_LAG: Duration = Duration::from_secs(5);
 const TRIES: u32 = 8;
+/// So long after an endpoint was disabled it may still be told of: the broker remembers for
+/// longer that it was.
+const JUST_NOW: Duration = Duration::from_secs(5 * 60);
 
 /// The key of an endpoint in its bucket.
 pub(crate) fn key(tenant: &Tenant, endpoint: &EndpointId) -> String {
@@ -39,31 +43,34 @@ pub(crate) async fn find(
 }
 
 /// Disables an endpoint, whoever else changes it meanwhile. One that is disabled already, or
-/// gone, stays as it is.
+/// gone, stays as it is. Returns it where it was disabled for this reason, by this call or a
+/// moment ago by another.
 pub(crate) async fn disable(
     context: &Context,
-    tenant: &Tenant,
-    endpoint: &EndpointId,
+    endpoint: &Endpoint,
     reason: DisabledReason,
     now: UnixMillis,
-) -> Result<(), BrokerError> {
+) -> Result<Option<Endpoint>, BrokerError> {
     let bucket = context.endpoints.bucket();
-    let key = key(tenant, endpoint);
+    let key = key(&endpoint.tenant, &endpoint.id);
     for _ in 0..TRIES {
         let Some(found) = bucket.get(&key).await? else {
-            return Ok(());
+            return Ok(None);
         };
-        if found.value.disabled.is_some() {
-            return Ok(());
+        if let Some((other, since)) = found.value.disabled {
+            let just_now = other == reason && now.since(since) < JUST_NOW;
+            return Ok(just_now.then_some(found.value));
         }
         let mut changed = found.value;
         changed.disabled = Some((reason, now));
         changed.updated_at = now;
         match bucket.swap(&key, &changed, found.revision).await {
             Ok(revision) => {
-                tracing::warn!(%endpoint, reason = reason.as_str(), "endpoint disabled");
-                context.endpoints.learn(&key, changed, revision);
-                return Ok(());
+                counter!("posthorn_endpoints_disabled_total", "reason" => reason.as_str())
+                    .increment(1);
+                tracing::warn!(endpoint = %endpoint.id, reason = reason.as_str(), "endpoint disabled");
+                context.endpoints.learn(&key, changed.clone(), revision);
+                return Ok(Some(changed));
             }
             Err(BrokerError::Conflict) => {}
             Err(error) => return Err(error),

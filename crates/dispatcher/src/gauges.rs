@@ -1,8 +1,9 @@
 //! What a dispatcher shows of the state that it shares.
 
 use crate::context::Context;
-use metrics::gauge;
+use metrics::{counter, gauge};
 use posthorn_broker::Broker;
+use posthorn_delivery::DisabledReason;
 use posthorn_runtime::Shutdown;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,7 @@ const LOOK: Duration = Duration::from_secs(3);
 
 /// Publishes the gauges until shut down, and notices when the durable for retries is full.
 pub(crate) async fn watch(context: Arc<Context>, shutdown: Shutdown) {
+    show_zeros();
     let mut tick = tokio::time::interval(LOOK);
     loop {
         tokio::select! {
@@ -30,4 +32,12 @@ pub(crate) async fn watch(context: Arc<Context>, shutdown: Shutdown) {
             Err(error) => tracing::debug!(%error, "the durable for retries could not be looked at"),
         }
     }
+}
+
+/// What is rare is shown before it happens, so that the first time is a rise.
+fn show_zeros() {
+    for reason in [DisabledReason::Gone, DisabledReason::Breaker] {
+        counter!("posthorn_endpoints_disabled_total", "reason" => reason.as_str()).absolute(0);
+    }
+    counter!("posthorn_operational_event_failures_total").absolute(0);
 }

@@ -15,6 +15,7 @@ mod connector;
 mod context;
 mod descriptors;
 mod endpoints;
+mod exchange;
 mod failure;
 mod gauges;
 mod peers;
@@ -96,6 +97,7 @@ pub async fn serve(settings: Settings, deps: Deps, shutdown: Shutdown) -> Result
         shutdown.clone(),
     ));
     shutdown.spawn(gauges::watch(context.clone(), shutdown.clone()));
+    shutdown.spawn(context.notices.clone().sum_up(shutdown.clone()));
     shutdown.spawn(peers::beat(
         context.clone(),
         settings.dispatch_concurrency,

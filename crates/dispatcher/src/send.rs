@@ -1,6 +1,7 @@
 //! One request, bounded in time and bytes whatever the receiver does.
 
 use crate::context::Context;
+use crate::exchange;
 use crate::failure::Failed;
 use crate::prepared::Prepared;
 use crate::request;
@@ -12,7 +13,7 @@ use hyper::body::Incoming;
 use metrics::{gauge, histogram};
 use posthorn_delivery::attempt::MAX_RESPONSE_BODY;
 use posthorn_delivery::retry::RetryAfter;
-use posthorn_delivery::{Delivery, Endpoint, Failure, Outcome, UnixMillis};
+use posthorn_delivery::{Delivery, Endpoint, Exchange, Failure, Outcome, UnixMillis};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -29,6 +30,8 @@ pub(crate) struct Answer {
     pub body: Bytes,
     /// What a letter says beside its reason. Empty where the outcome says it all.
     pub detail: String,
+    /// Of a test send that was made.
+    pub exchange: Option<Box<Exchange>>,
 }
 
 impl Answer {
@@ -44,6 +47,7 @@ impl Answer {
             outcome: Outcome::Failed(failed.failure),
             body: Bytes::new(),
             detail: failed.detail,
+            exchange: None,
         }
     }
 }
@@ -59,6 +63,7 @@ pub(crate) async fn send(
     let Some(headers) = request::headers(delivery, prepared, at) else {
         return Answer::without_request(Failure::Unsignable, at);
     };
+    let mut seen = delivery.test.then(|| exchange::begun(&headers));
     let _counted = InFlight::enter();
     let begun = Instant::now();
     let exchange = context
@@ -74,6 +79,9 @@ pub(crate) async fn send(
     match response {
         Ok(response) => {
             let outcome = outcome_of(&response);
+            if let Some(seen) = &mut seen {
+                seen.response_headers = exchange::answered(response.headers());
+            }
             let body = read_body(
                 response,
                 endpoint.timeout.saturating_sub(latency).min(BODY_TIME),
@@ -85,9 +93,13 @@ pub(crate) async fn send(
                 outcome,
                 body,
                 detail: String::new(),
+                exchange: exchange::ended(seen, begun.elapsed()),
             }
         }
-        Err(failed) => Answer::failed(failed, at, latency),
+        Err(failed) => Answer {
+            exchange: exchange::ended(seen, latency),
+            ..Answer::failed(failed, at, latency)
+        },
     }
 }
 

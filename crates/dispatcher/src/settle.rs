@@ -3,17 +3,20 @@
 use crate::attempt::outcome_label;
 use crate::context::Context;
 use crate::endpoints;
+use crate::exchange;
 use crate::send::Answer;
 use bytes::Bytes;
 use metrics::{counter, gauge, histogram};
 use posthorn_broker::{BrokerError, Incoming, Patience, Waiting};
 use posthorn_delivery::breaker::{Attempted, BreakerState, Phase};
 use posthorn_delivery::decide::successor;
+use posthorn_delivery::register::excerpt;
 use posthorn_delivery::retry::RetryPolicy;
 use posthorn_delivery::{
     Attempt, DeadLetter, Delivery, DisabledReason, Disposition, Endpoint, LetterId, LetterState,
     MessageId, Reason, UnixMillis, decide,
 };
+use posthorn_notices::Notice;
 use posthorn_runtime::rng;
 use std::time::Duration;
 
@@ -49,14 +52,23 @@ pub(crate) async fn settle(
         None
     };
     let decided = first.unwrap_or(mine);
-    finish(
-        context,
-        delivery,
-        endpoint,
-        (&decided, stored.sequence),
+    let settled = Settled {
+        record: &decided,
+        sequence: stored.sequence,
+        before: stored.duplicate,
         detail,
-    )
-    .await
+    };
+    finish(context, delivery, endpoint, settled).await
+}
+
+/// An attempt that has its record.
+struct Settled<'a> {
+    record: &'a Attempt,
+    sequence: u64,
+    /// Whoever wrote it may have died over what follows from it.
+    before: bool,
+    /// What a letter says beside its reason.
+    detail: String,
 }
 
 /// Carries out what was decided about a delivery that is sent in order, where its attempt was
@@ -76,14 +88,13 @@ pub(crate) async fn resume(context: &Context, delivery: &Delivery) -> Result<boo
     };
     let endpoint = endpoints::find(context, delivery).await?;
     let endpoint = endpoint.as_ref().map(|known| &known.value);
-    finish(
-        context,
-        delivery.clone(),
-        endpoint,
-        (&decided, sequence),
-        String::new(),
-    )
-    .await?;
+    let settled = Settled {
+        record: &decided,
+        sequence,
+        before: true,
+        detail: String::new(),
+    };
+    finish(context, delivery.clone(), endpoint, settled).await?;
     Ok(true)
 }
 
@@ -91,12 +102,12 @@ async fn finish(
     context: &Context,
     delivery: Delivery,
     endpoint: Option<&Endpoint>,
-    (decided, sequence): (&Attempt, u64),
-    detail: String,
+    settled: Settled<'_>,
 ) -> Result<(), BrokerError> {
+    let judged = endpoint.filter(|_| !delivery.test);
     let (told, done) = tokio::join!(
-        tell(context, endpoint, decided),
-        carry_out(context, delivery, (decided, sequence), detail),
+        tell(context, judged, settled.record, settled.before),
+        carry_out(context, delivery, settled),
     );
     if let Err(error) = told {
         // The breaker is advice; the delivery must not be repeated for it.
@@ -113,6 +124,7 @@ fn record(
 ) -> Attempt {
     let now = posthorn_wiring::now();
     let default_policy = RetryPolicy::default();
+    let exchange = delivery.test.then(|| exchange::of(&answer));
     let policy = endpoint.map_or(&default_policy, |endpoint| &endpoint.retry);
     let decision = decide(delivery, policy, &answer.outcome, now, &mut rng::rng());
     let (outcome, class) = outcome_label(&answer.outcome);
@@ -136,28 +148,24 @@ fn record(
         hold_until: decision.hold_until,
         disable_endpoint: decision.disable_endpoint,
         in_order: delivery.release.in_order,
+        exchange,
     }
 }
 
-/// Tells the breaker, and disables an endpoint that is gone or has been down for days.
+/// Tells the breaker, and disables an endpoint that is gone or has been down for days. Operators
+/// are told what that has changed; where the attempt was settled `before`, once more, because
+/// whoever settled it may have died before he did.
 async fn tell(
     context: &Context,
     endpoint: Option<&Endpoint>,
     attempt: &Attempt,
+    before: bool,
 ) -> Result<(), BrokerError> {
     let Some(endpoint) = endpoint else {
         return Ok(());
     };
-    let now = posthorn_wiring::now();
     if attempt.disable_endpoint {
-        endpoints::disable(
-            context,
-            &attempt.tenant,
-            &attempt.endpoint_id,
-            DisabledReason::Gone,
-            now,
-        )
-        .await?;
+        disable(context, endpoint, DisabledReason::Gone).await?;
     }
     let attempted = Attempted {
         generation: attempt.breaker_generation,
@@ -167,16 +175,28 @@ async fn tell(
         hold_until: attempt.hold_until,
     };
     let moved = context.breakers.report(endpoint, attempted).await?;
-    if moved.is_some_and(|state| has_been_down_for(&state, context.disable_after)) {
-        endpoints::disable(
-            context,
-            &attempt.tenant,
-            &attempt.endpoint_id,
-            DisabledReason::Breaker,
-            now,
-        )
-        .await?;
+    if let Some((from, to)) = &moved {
+        context.notices.breaker(endpoint, from, to).await;
+    } else if before && let Some(known) = context.breakers.get(&endpoint.id) {
+        let state = known.value.for_target(endpoint.target_epoch);
+        let told = Notice::of_standing(endpoint, &state, attempt.breaker_generation);
+        context.notices.tell(told).await;
     }
+    if moved.is_some_and(|(_, to)| has_been_down_for(&to, context.disable_after)) {
+        disable(context, endpoint, DisabledReason::Breaker).await?;
+    }
+    Ok(())
+}
+
+async fn disable(
+    context: &Context,
+    endpoint: &Endpoint,
+    reason: DisabledReason,
+) -> Result<(), BrokerError> {
+    let now = posthorn_wiring::now();
+    let disabled = endpoints::disable(context, endpoint, reason, now).await?;
+    let told = disabled.as_ref().and_then(Notice::of_disabled);
+    context.notices.tell(told).await;
     Ok(())
 }
 
@@ -187,10 +207,10 @@ fn has_been_down_for(state: &BreakerState, limit: Duration) -> bool {
 async fn carry_out(
     context: &Context,
     delivery: Delivery,
-    (attempt, sequence): (&Attempt, u64),
-    detail: String,
+    settled: Settled<'_>,
 ) -> Result<(), BrokerError> {
     let now = posthorn_wiring::now();
+    let (attempt, sequence) = (settled.record, settled.sequence);
     let delivery = delivery.with_attempt(attempt.summary(sequence));
     match attempt.disposition {
         Disposition::Complete => complete(context, &delivery).await,
@@ -207,13 +227,19 @@ async fn carry_out(
                 .await
                 .map(drop)
         }
+        // Whoever asked for it reads the record.
+        Disposition::Dead(_) if delivery.test => Ok(()),
         Disposition::Dead(reason) => {
             counter!("posthorn_dead_letters_total", "reason" => reason.as_str()).increment(1);
             let letter = DeadLetter {
-                detail,
+                detail: settled.detail,
+                answer: excerpt(&attempt.response_body),
                 ..DeadLetter::of(&delivery, reason, now)
             };
-            publish_letter(context, &letter, &delivery.message_id()).await
+            let (key, repeated) = publish_letter(context, &letter, &delivery.message_id()).await?;
+            context.notices.letter(&letter, &key, repeated).await;
+            strike(context, &delivery).await;
+            Ok(())
         }
         Disposition::Skipped => Ok(()),
     }
@@ -224,19 +250,31 @@ async fn complete(context: &Context, delivery: &Delivery) -> Result<(), BrokerEr
     histogram!("posthorn_delivery_latency_seconds")
         .record(now.since(delivery.accepted_at).as_secs_f64());
     gauge!("posthorn_last_success_timestamp_seconds").set(now.0 as f64 / 1_000.0);
-    match DeadLetter::delivered(delivery, now) {
-        Some(letter) => publish_letter(context, &letter, &delivery.message_id()).await,
-        None => Ok(()),
+    if let Some(letter) = DeadLetter::delivered(delivery, now) {
+        publish_letter(context, &letter, &delivery.message_id()).await?;
+        strike(context, delivery).await;
+    }
+    Ok(())
+}
+
+/// A replay has ended: the death that it undid is none any more. What is left in the register is
+/// passed over by whoever reads it, so no delivery is repeated for it.
+async fn strike(context: &Context, delivery: &Delivery) {
+    let death = delivery.replay.as_ref().and_then(|replay| replay.death);
+    let entry = death.map_or(0, |death| death.entry);
+    if let Err(error) = context.broker.strike(entry).await {
+        tracing::debug!(%error, "a death could not be struck from the register");
     }
 }
 
+/// Stores a letter; returns the id under which, and whether it was there already.
 async fn publish_letter(
     context: &Context,
     letter: &DeadLetter,
     delivery: &MessageId,
-) -> Result<(), BrokerError> {
+) -> Result<(MessageId, bool), BrokerError> {
     let id = MessageId::of("letter", &[delivery.as_str().as_bytes()]);
-    match context
+    let stored = match context
         .broker
         .publish_letter(letter, id.as_str(), None)
         .await
@@ -251,11 +289,11 @@ async fn publish_letter(
             context
                 .broker
                 .publish_letter(&without, id.as_str(), None)
-                .await
-                .map(drop)
+                .await?
         }
-        other => other.map(drop),
-    }
+        other => other?,
+    };
+    Ok((id, stored.duplicate))
 }
 
 /// A message that is no delivery: a letter says so, and it does not come again.
@@ -289,10 +327,13 @@ pub(crate) async fn bury_unreadable(context: &Context, message: &Incoming, detai
         replays: 0,
         event_seq: 0,
         replay_id: String::new(),
+        entry: 0,
+        answer: String::new(),
     };
     let key = MessageId::of("unreadable", &[id.as_str().as_bytes()]);
     let settled = async {
-        publish_letter(context, &letter, &key).await?;
+        let (key, repeated) = publish_letter(context, &letter, &key).await?;
+        context.notices.letter(&letter, &key, repeated).await;
         message.ack().await
     };
     if let Err(error) = settled.await {

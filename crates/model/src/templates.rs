@@ -87,6 +87,7 @@ impl Templates {
             held: Duration::ZERO,
             pauses_known: None,
             replay: None,
+            test: false,
             history: Vec::new(),
         };
         let record = Attempt {
@@ -108,6 +109,7 @@ impl Templates {
             hold_until: None,
             disable_endpoint: false,
             in_order: true,
+            exchange: None,
         };
         Templates { delivery, record }
     }

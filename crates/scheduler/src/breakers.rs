@@ -1,7 +1,9 @@
 //! The breakers, as a scheduler sees them: it reads and never writes.
 
 use posthorn_broker::{BrokerError, Versioned, Watched};
+use posthorn_delivery::breaker::Phase;
 use posthorn_delivery::{BreakerState, EndpointId};
+use std::sync::Arc;
 use tokio::sync::watch;
 
 pub(crate) struct Breakers {
@@ -26,6 +28,13 @@ impl Breakers {
             },
             |known| (*known).clone(),
         )
+    }
+
+    /// Those that are not closed, by endpoint.
+    pub fn not_closed(&self) -> Vec<(String, Arc<Versioned<BreakerState>>)> {
+        let mut all = self.watched.all();
+        all.retain(|(_, state)| state.value.phase != Phase::Closed);
+        all
     }
 
     pub fn changes(&self) -> watch::Receiver<Option<u64>> {

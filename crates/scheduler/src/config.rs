@@ -2,8 +2,11 @@
 
 use clap::Parser;
 use posthorn_runtime::ServiceConfig;
-use posthorn_runtime::config::{NatsArgs, ProcessArgs, RetentionArgs};
+use posthorn_runtime::config::{
+    NatsArgs, ProcessArgs, RetentionArgs, as_duration_text, duration_between,
+};
 use serde::Serialize;
+use std::time::Duration;
 
 /// What is the scheduler's own.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args, Serialize)]
@@ -28,6 +31,24 @@ pub struct Settings {
     #[arg(long, env = "POSTHORN_LANE_CONCURRENCY", default_value_t = 4_096, value_name = "N",
         value_parser = parse_concurrency)]
     pub lane_concurrency: usize,
+
+    /// Operators are told of an endpoint whose breaker has not been closed for so long.
+    #[arg(long, env = "POSTHORN_ALARM_ENDPOINT_FAILING", default_value = "1h", value_name = "DURATION",
+        value_parser = duration_between(Duration::from_secs(1), Duration::from_secs(365 * 86_400)))]
+    #[serde(serialize_with = "as_duration_text")]
+    pub alarm_endpoint_failing: Duration,
+
+    /// Operators are told when what is due has not been sent for so long, once an hour.
+    #[arg(long, env = "POSTHORN_ALARM_DUE_LATE", default_value = "5m", value_name = "DURATION",
+        value_parser = duration_between(Duration::from_secs(1), Duration::from_secs(86_400)))]
+    #[serde(serialize_with = "as_duration_text")]
+    pub alarm_due_late: Duration,
+
+    /// Operators are told when there are so many more dead letters than half an hour ago, once
+    /// an hour.
+    #[arg(long, env = "POSTHORN_ALARM_DLQ_GROWTH", default_value_t = 1_000, value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..))]
+    pub alarm_dlq_growth: u64,
 }
 
 impl Default for Settings {
@@ -37,6 +58,9 @@ impl Default for Settings {
             fanout_concurrency: 256,
             release_concurrency: 2_048,
             lane_concurrency: 4_096,
+            alarm_endpoint_failing: Duration::from_secs(3_600),
+            alarm_due_late: Duration::from_secs(300),
+            alarm_dlq_growth: 1_000,
         }
     }
 }

@@ -10,6 +10,7 @@ use posthorn_delivery::pacer::Pacer;
 use posthorn_delivery::time::millis;
 use posthorn_delivery::{Endpoint, UnixMillis};
 use posthorn_lanes::Lanes;
+use posthorn_notices::Notices;
 use posthorn_runtime::Shutdown;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,12 +24,14 @@ pub(crate) struct Context {
     pub naks: NakBurst,
     pub lanes: Lanes,
     pub breakers: Breakers,
+    pub notices: Notices,
     /// The process is to end.
     pub stop: CancellationToken,
     peers: Bucket<DispatcherBeat>,
     dispatchers: AtomicU32,
     pacer: Mutex<Pacer>,
     near_ms: AtomicU64,
+    oldest_due_ms: AtomicU64,
 }
 
 impl Context {
@@ -48,11 +51,13 @@ impl Context {
             naks: NakBurst::start(shutdown),
             lanes: Lanes::open(broker, CancellationToken::new()).await?,
             breakers: Breakers::new(Watched::start(breakers, CancellationToken::new())),
+            notices: Notices::new(broker),
             stop: shutdown.token(),
             peers: broker.bucket(BucketName::Dispatchers).await?,
             dispatchers: AtomicU32::new(1),
             pacer: Mutex::new(Pacer::new(settings.release_rate)),
             near_ms: AtomicU64::new(millis(Broker::near())),
+            oldest_due_ms: AtomicU64::new(0),
         }))
     }
 
@@ -90,5 +95,14 @@ impl Context {
 
     pub fn set_near(&self, near: Duration) {
         self.near_ms.store(millis(near), Ordering::Relaxed);
+    }
+
+    /// For how long the oldest thing had been due at the last look.
+    pub fn oldest_due(&self) -> Duration {
+        Duration::from_millis(self.oldest_due_ms.load(Ordering::Relaxed))
+    }
+
+    pub fn set_oldest_due(&self, age: Duration) {
+        self.oldest_due_ms.store(millis(age), Ordering::Relaxed);
     }
 }

@@ -56,6 +56,7 @@ async fn look(context: &Context) -> Result<(), BrokerError> {
         oldest = oldest.max(now.since(due));
     }
     gauge!("posthorn_oldest_due_seconds").set(oldest.as_secs_f64());
+    context.set_oldest_due(oldest);
     let (pending, handed_out) = broker.near_backlog().await?;
     adapt(context, pending + handed_out);
     Ok(())

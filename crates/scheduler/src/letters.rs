@@ -1,5 +1,6 @@
 //! Dead letters of what never became a delivery.
 
+use crate::context::Context;
 use bytes::Bytes;
 use posthorn_broker::{Broker, BrokerError, Incoming, Unreadable};
 use posthorn_delivery::{DeadLetter, Event, LetterId, LetterState, MessageId, Reason, UnixMillis};
@@ -48,31 +49,32 @@ impl<'a> From<&'a Unreadable> for Body<'a> {
 /// Writes the letter of a message that cannot be handled. What does not fit into a letter is
 /// left out and said so; the bytes are still in the archive.
 pub(crate) async fn bury(
-    broker: &Broker,
+    context: &Context,
     message: Body<'_>,
     event: Option<&Event>,
     reason: Reason,
     detail: &str,
 ) -> Result<(), BrokerError> {
+    let broker = &context.broker;
     let letter = letter(broker, message, event, reason, detail);
     let id = MessageId::of("unreadable", &[letter.id.as_str().as_bytes()]);
     tracing::warn!(letter = %letter.id, reason = reason.as_str(), detail, "dead-lettered");
     metrics::counter!("posthorn_dead_letters_total", "reason" => reason.as_str()).increment(1);
-    match broker.publish_letter(&letter, id.as_str(), None).await {
+    let stored = match broker.publish_letter(&letter, id.as_str(), None).await {
         Err(BrokerError::TooLarge) => {
             let size = letter.payload.len();
             let without = DeadLetter {
                 payload: bytes::Bytes::new(),
                 detail: format!("{detail}; the payload of {size} bytes does not fit into a letter"),
-                ..letter
+                ..letter.clone()
             };
-            broker
-                .publish_letter(&without, id.as_str(), None)
-                .await
-                .map(drop)
+            broker.publish_letter(&without, id.as_str(), None).await?
         }
-        other => other.map(drop),
-    }
+        other => other?,
+    };
+    let repeated = stored.duplicate;
+    context.notices.letter(&letter, &id, repeated).await;
+    Ok(())
 }
 
 fn letter(
@@ -113,5 +115,7 @@ fn letter(
         replays: 0,
         event_seq: message.sequence,
         replay_id: String::new(),
+        entry: 0,
+        answer: String::new(),
     }
 }

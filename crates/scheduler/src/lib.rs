@@ -8,6 +8,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod alarms;
 mod breakers;
 mod calendar;
 mod config;
@@ -76,6 +77,12 @@ pub async fn serve(settings: Settings, deps: Deps, shutdown: Shutdown) -> Result
     shutdown.spawn(lanes::sweep::watch(context.clone(), shutdown.clone()));
     shutdown.spawn(calendar::watch(context.clone(), shutdown.clone()));
     shutdown.spawn(unreadable::watch(context.clone(), shutdown.clone()));
+    shutdown.spawn(context.notices.clone().sum_up(shutdown.clone()));
+    shutdown.spawn(alarms::watch(
+        context.clone(),
+        settings.clone(),
+        shutdown.clone(),
+    ));
     tokio::join!(
         fan_out(context.clone(), &settings, &readiness, &shutdown),
         release_due(context.clone(), &settings, &readiness, &shutdown),

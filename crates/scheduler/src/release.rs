@@ -85,14 +85,8 @@ pub(crate) async fn discard(context: &Context, pumped: Pumped, detail: &str) {
     pumped
         .work(|message| async move {
             let reason = posthorn_delivery::Reason::InvalidEvent;
-            let buried = crate::letters::bury(
-                &context.broker,
-                message.as_ref().into(),
-                None,
-                reason,
-                detail,
-            )
-            .await;
+            let body = message.as_ref().into();
+            let buried = crate::letters::bury(context, body, None, reason, detail).await;
             let settled = match buried {
                 Ok(()) => message.ack().await,
                 Err(error) => Err(error),

@@ -45,7 +45,7 @@ async fn bury_all(context: &Context) -> Result<usize, BrokerError> {
     let found = broker.unreadable_events(now, STUCK).await?;
     for message in &found {
         let body = message.into();
-        bury(broker, body, None, Reason::InvalidEvent, DETAIL).await?;
+        bury(context, body, None, Reason::InvalidEvent, DETAIL).await?;
         broker.remove_event(message.sequence).await?;
     }
     Ok(found.len())

@@ -195,27 +195,6 @@ async fn fan_05_a_404_is_no_promise_and_disables_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_test_event_reaches_only_the_endpoint_it_is_for() {
-    let _machine = shared().await;
-    let town = Town::start().await;
-    let one = town
-        .endpoint("acme", "/one", json!({"event_types": ["invoice.*"]}))
-        .await;
-    town.endpoint("acme", "/two", json!({})).await;
-    let tested = town
-        .api
-        .post(&path("acme", &one, "/test"), &json!({}))
-        .await;
-    let tested = tested.unwrap();
-    assert_eq!(tested.status, 202);
-    let got = town.got("/one", 1).await;
-    assert_eq!(got[0].webhook_id(), tested.json()["id"]);
-    town.settled().await;
-    assert_eq!(town.receiver.requests_to("/two").len(), 0);
-    assert_eq!(town.receiver.count(), 1);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn fan_05_what_is_queued_behind_a_410_waits_until_the_owner_resumes() {
     let _machine = shared().await;
     let town = Town::start().await;

@@ -1,10 +1,14 @@
 //! Records of attempts.
 
 use super::delivery::{result_in, result_out};
-use super::{DecodeError, Wire, check, decode, encode, field, optional_time, time_out};
+use super::{
+    DecodeError, Wire, check, decode, encode, field, headers_in, headers_out, optional_time,
+    time_out,
+};
 use bytes::Bytes;
 use posthorn_delivery::{
-    Attempt, BreakerSignal, Disposition, EndpointId, EventId, EventType, Reason, Tenant, UnixMillis,
+    Attempt, BreakerSignal, Disposition, EndpointId, EventId, EventType, Exchange, Reason, Tenant,
+    UnixMillis,
 };
 use posthorn_proto::v1;
 use v1::disposition::What;
@@ -34,6 +38,7 @@ impl Wire for Attempt {
             breaker_signal: signal_out(self.breaker_signal).into(),
             disable_endpoint: self.disable_endpoint,
             in_order: self.in_order,
+            exchange: self.exchange.as_deref().map(exchange_out),
         })
     }
 
@@ -71,7 +76,26 @@ impl Wire for Attempt {
             breaker_signal: signal_in(signal),
             disable_endpoint: message.disable_endpoint,
             in_order: message.in_order,
+            exchange: message.exchange.map(|seen| Box::new(exchange_in(seen))),
         })
+    }
+}
+
+fn exchange_out(exchange: &Exchange) -> v1::Exchange {
+    v1::Exchange {
+        request_headers: headers_out(&exchange.request_headers),
+        response_headers: headers_out(&exchange.response_headers),
+        detail: exchange.detail.clone(),
+        total_ms: exchange.total_ms,
+    }
+}
+
+fn exchange_in(message: v1::Exchange) -> Exchange {
+    Exchange {
+        request_headers: headers_in(message.request_headers),
+        response_headers: headers_in(message.response_headers),
+        detail: message.detail,
+        total_ms: message.total_ms,
     }
 }
 

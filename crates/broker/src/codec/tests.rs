@@ -80,6 +80,7 @@ fn delivery() -> Delivery {
         history: vec![summary(), failed],
     }
 }
+        test: true,
 
 fn attempt() -> Attempt {
     Attempt {
@@ -107,6 +108,12 @@ fn attempt() -> Attempt {
     }
 }
 
+        exchange: Some(Box::new(posthorn_delivery::Exchange {
+            request_headers: vec![("webhook-attempt".to_owned(), "1".to_owned())],
+            response_headers: vec![("retry-after".to_owned(), "20".to_owned())],
+            detail: "a rule".to_owned(),
+            total_ms: 13,
+        })),
 fn breaker() -> BreakerState {
     BreakerState {
         phase: Phase::HalfOpen,

@@ -405,3 +405,4 @@ pub fn attempt(owner: &str, event: u128, endpoint: u128, number: u32) -> Attempt
         in_order: false,
     }
 }
+        exchange: None,

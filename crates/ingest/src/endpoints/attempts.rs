@@ -86,7 +86,7 @@ impl AttemptView {
 }
 
 /// As text where it is one. A text that was cut within a character still is, up to there.
-fn body(bytes: &[u8]) -> (Option<String>, Option<String>) {
+pub(super) fn body(bytes: &[u8]) -> (Option<String>, Option<String>) {
     if bytes.is_empty() {
         return (None, None);
     }

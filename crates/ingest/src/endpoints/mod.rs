@@ -21,6 +21,8 @@ mod secret_calls;
 mod state_calls;
 mod store;
 mod view;
+mod test_call;
+mod test_view;
 mod wake;
 
 pub(crate) use attempts::{__path_attempts, attempts};
@@ -31,4 +33,5 @@ pub(crate) use calls::{
 pub(crate) use document::read as read_document;
 pub(crate) use reseal::{__path_reseal, reseal};
 pub(crate) use secret_calls::{__path_rotate, __path_show_secret, rotate, show_secret};
-pub(crate) use state_calls::{__path_pause, __path_resume, __path_test, pause, resume, test};
+pub(crate) use state_calls::{__path_pause, __path_resume, pause, resume};
+pub(crate) use test_call::{__path_test, test};

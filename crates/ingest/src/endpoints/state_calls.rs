@@ -1,23 +1,15 @@
-//! Pausing, resuming and trying an endpoint.
+//! Pausing and resuming an endpoint.
 
 use super::change;
 use super::store;
 use super::view::EndpointView;
 use crate::app::App;
-use crate::events::{Accepted, Submission, accept, traceparent};
 use crate::path::{Params, endpoint_id, managed_tenant};
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
-use posthorn_broker::Patience;
-use posthorn_delivery::{Endpoint, EventType};
-use posthorn_http_api::time::to_rfc3339;
+use posthorn_delivery::Endpoint;
 use posthorn_http_api::{Action, Identity, Problem};
 use posthorn_wiring::now;
-use serde_json::json;
-
-/// What a test event is called.
-const TEST_TYPE: &str = "posthorn.test";
 
 /// Pause an endpoint: its events wait. One that is disabled already stays so for its reason.
 #[utoipa::path(
@@ -87,59 +79,4 @@ pub(crate) async fn resume(
         .act(&caller, Action::EndpointResume, place, work)
         .await?;
     Ok(Json(EndpointView::of(&app.vault, &endpoint, now())))
-}
-
-/// Send an endpoint a test event, `posthorn.test`, whatever it subscribed to.
-#[utoipa::path(
-    post,
-    path = "/v1/tenants/{tenant}/endpoints/{id}/test",
-    tag = "Endpoints",
-    params(
-        ("tenant" = String, Path, description = "Whose endpoints they are"),
-        ("id" = String, Path, description = "The endpoint's id"),
-    ),
-    responses(
-        (status = 202, body = Accepted, description = "Stored; its attempts are in the endpoint's"),
-        (status = 400, body = Problem, content_type = "application/problem+json", description = "The request cannot be read"),
-        (status = 401, body = Problem, content_type = "application/problem+json", description = "No key that is known"),
-        (status = 403, body = Problem, content_type = "application/problem+json", description = "The key has not the scope"),
-        (status = 404, body = Problem, content_type = "application/problem+json", description = "No such endpoint of this tenant"),
-        (status = 503, body = Problem, content_type = "application/problem+json", description = "The broker is away; see Retry-After"),
-    ),
-    security(("key" = []))
-)]
-pub(crate) async fn test(
-    State(app): State<App>,
-    caller: Identity,
-    Params((tenant, id)): Params<(String, String)>,
-    headers: HeaderMap,
-) -> Result<(StatusCode, Json<Accepted>), Problem> {
-    let tenant = managed_tenant(&caller, &tenant)?;
-    let id = endpoint_id(&id)?;
-    store::load(&app, &tenant, &id).await?;
-    let event_type = EventType::parse(TEST_TYPE).map_err(|_| Problem::internal())?;
-    let payload = json!({
-        "type": TEST_TYPE,
-        "timestamp": to_rfc3339(now()),
-        "data": {"endpoint_id": id.as_str()},
-    });
-    let submission = Submission {
-        tenant: tenant.clone(),
-        event_type,
-        key: None,
-        content_type: "application/json".to_owned(),
-        headers: Vec::new(),
-        parent: traceparent(&headers),
-        deliver_at: None,
-        only_endpoint: Some(id.clone()),
-        payload: payload.to_string().into(),
-    };
-    let work = accept(&app, submission, Patience::CALLER);
-    let place = (&tenant, &id);
-    let event = app.act(&caller, Action::EndpointTest, place, work).await?;
-    let answer = Accepted {
-        id: event.id.to_string(),
-        duplicate: event.duplicate,
-    };
-    Ok((StatusCode::ACCEPTED, Json(answer)))
 }

@@ -105,11 +105,10 @@ impl EndpointView {
     /// and public keys.
     pub(crate) fn of(vault: &Vault, endpoint: &Endpoint, now: UnixMillis) -> EndpointView {
         let headers = endpoint.headers.iter();
-        let url = vault.open(&Place::of(endpoint, Field::Url), &endpoint.url);
         EndpointView {
             id: endpoint.id.to_string(),
             tenant: endpoint.tenant.to_string(),
-            url: url.map_or_else(|_| MASK.to_owned(), |url| masked_url(url.reveal())),
+            url: shown_url(vault, endpoint),
             event_types: endpoint
                 .event_types
                 .iter()
@@ -137,6 +136,12 @@ impl EndpointView {
             updated_at: endpoint.updated_at,
         }
     }
+}
+
+/// The URL of an endpoint with its password masked; all of it where it cannot be opened.
+pub(crate) fn shown_url(vault: &Vault, endpoint: &Endpoint) -> String {
+    let url = vault.open(&Place::of(endpoint, Field::Url), &endpoint.url);
+    url.map_or_else(|_| MASK.to_owned(), |url| masked_url(url.reveal()))
 }
 
 /// A number that is kept in thousandths, without a fraction where it has none.

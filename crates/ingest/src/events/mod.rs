@@ -12,4 +12,4 @@ pub(crate) use batch::{Form, read as read_batch};
 pub(crate) use batch_call::{__path_publish_batch, publish_batch};
 pub(crate) use dedupe::DedupeIds;
 pub(crate) use headers::traceparent;
-pub(crate) use publish_call::{__path_publish, Accepted, publish};
+pub(crate) use publish_call::{__path_publish, publish};

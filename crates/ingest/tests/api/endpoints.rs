@@ -278,14 +278,21 @@ async fn a_test_event_goes_to_its_endpoint_alone() {
     let api = Api::start().await;
     let endpoint = api.endpoint(json!({"event_types": ["other"]})).await;
     let answer = api
-        .call("POST", &format!("{}/test", path(&endpoint)), None)
+        .call("POST", &format!("{}/test?wait=0s", path(&endpoint)), None)
         .await;
+    assert_eq!(answer.status, 202, "nobody has answered yet");
+    assert_eq!(answer.json["outcome"], "pending");
+    assert_eq!(answer.json["request"]["url"], endpoint["url"]);
     let event = api.events().await.remove(0);
     assert_eq!(answer.id(), event.id.as_str());
     assert_eq!(event.event_type.as_str(), "posthorn.test");
     assert_eq!(event.only_endpoint.unwrap().as_str(), endpoint["id"]);
     let payload: Value = serde_json::from_slice(&event.payload).unwrap();
     assert_eq!(payload["data"]["endpoint_id"], endpoint["id"]);
+    let wrong = format!("{}/test?wait=1h", path(&endpoint));
+    api.call("POST", &wrong, None).await.refuses(400, "wait");
+    let unknown = format!("{}/test?now=1", path(&endpoint));
+    api.call("POST", &unknown, None).await.refuses(400, "now");
 }
 
 #[tokio::test]

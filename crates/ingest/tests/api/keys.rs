@@ -128,7 +128,9 @@ async fn call(api: &Api, key: &str, call: &str, (tenant, id): (&str, &str), body
     let path = template
         .replace("{tenant}", tenant)
         .replace("{type}", "a")
-        .replace("{id}", id);
+        .replace("{id}", id)
+        // Nobody is there to answer.
+        .replace("/test", "/test?wait=0s");
     ask(api, key, method, &path, body).await
 }
 

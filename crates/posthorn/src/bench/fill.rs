@@ -71,6 +71,7 @@ pub(crate) fn delivery_of(endpoint_id: EndpointId, bits: u128, payload: Bytes) -
         held: Duration::ZERO,
         pauses_known: None,
         replay: None,
+        test: false,
         history: Vec::new(),
     }
 }

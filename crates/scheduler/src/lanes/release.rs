@@ -198,5 +198,5 @@ async fn bury_one(
     let subject = format!("{}.lanes.{lane}", context.broker.names().prefix());
     let body = Body::new(&subject, bytes, item.sequence, item.stored_at);
     let detail = error.to_string();
-    bury(&context.broker, body, None, Reason::InvalidEvent, &detail).await
+    bury(context, body, None, Reason::InvalidEvent, &detail).await
 }
