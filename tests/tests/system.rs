@@ -40,6 +40,8 @@ mod sealing;
 mod secrecy;
 #[path = "system/secrets.rs"]
 mod secrets;
+#[path = "system/retention.rs"]
+mod retention;
 #[path = "system/support.rs"]
 mod support;
 #[path = "system/traces.rs"]

@@ -307,6 +307,10 @@ impl Broker {
         NEAR_WHEN_FULL
     }
 
+    pub(crate) fn topology(&self) -> &Topology {
+        &self.inner.topology
+    }
+
     pub(crate) fn connections(&self) -> &Connections {
         &self.inner.link.connections
     }

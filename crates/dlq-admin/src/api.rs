@@ -31,6 +31,8 @@ use utoipa_axum::routes;
 struct Document;
 
 struct BearerKey;
+        (name = "retention", description = "What is kept, and what was dropped"),
+        (name = "page", description = "What the operator's page at / needs besides"),
 
 impl Modify for BearerKey {
     fn modify(&self, document: &mut OpenApi) {
@@ -80,6 +82,15 @@ fn described() -> OpenApiRouter<App> {
     path = "/v1/openapi.json",
     tag = "document",
     operation_id = "openapi",
+        .routes(routes!(retention::api::show_retention))
+        .routes(routes!(
+            page::session::show_session,
+            page::session::sign_in,
+            page::session::sign_out
+        ))
+        .routes(routes!(page::ingest::list_endpoints))
+        .routes(routes!(page::ingest::show_endpoint))
+        .routes(routes!(page::ingest::act_on_endpoint))
     security(()),
     responses((status = 200, description = "OpenAPI", body = serde_json::Value))
 )]

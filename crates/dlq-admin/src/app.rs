@@ -1,6 +1,9 @@
 //! What every handler has at hand, and who may see what.
 
 use crate::filter::{FilterBody, FilterError, LetterFilter};
+use crate::overview::Recently;
+use crate::page::{Ingest, IngestUrl};
+use crate::retention::Drops;
 use crate::store::Store;
 use axum::extract::FromRef;
 use posthorn_delivery::Tenant;
@@ -19,6 +22,12 @@ pub struct App {
     pub auth: Authenticator,
     /// Where it is written down who did what.
     pub audit: Audit,
+    /// What is remembered of the last quarter of an hour.
+    pub recently: Recently,
+    /// Where the public API is.
+    pub ingest: Ingest,
+    /// What the streams' limits have dropped.
+    pub drops: Drops,
     /// For work that goes on when its caller has hung up.
     pub shutdown: Shutdown,
 }
@@ -44,6 +53,9 @@ impl App {
             auth: Authenticator::new(admin, keys, Limiter::new(rate)),
             audit: Audit::new(store.broker().clone()),
             store,
+            recently: Recently::default(),
+            ingest: Ingest::default(),
+            drops: Drops::default(),
             shutdown,
         }
     }

@@ -28,6 +28,7 @@ pub mod replay;
 pub mod scan;
 mod service;
 pub mod store;
+pub mod retention;
 #[cfg(test)]
 mod testing;
 pub mod view;

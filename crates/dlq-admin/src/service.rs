@@ -4,6 +4,9 @@ use crate::api;
 use crate::app::App;
 use crate::config::{Config, Settings};
 use crate::jobs::worker;
+use crate::letters::mend;
+use crate::overview::sample;
+use crate::retention;
 use crate::store::Store;
 use posthorn_broker::Broker;
 use posthorn_http_api::Limits;
@@ -61,7 +64,11 @@ pub async fn serve(settings: Settings, deps: Deps, shutdown: Shutdown) -> Result
     let me = format!("{:032x}", rng().random::<u128>());
     shutdown.spawn(worker::run(store.clone(), me, shutdown.clone(), jobs));
     let rate = NonZeroU32::new(settings.key_rate_limit);
-    let app = App::new(store, key, rate, shutdown.clone());
+    let app = App::new(store.clone(), key, rate, shutdown.clone()).with_ingest(settings.ingest_url);
+    shutdown.spawn(sample::watch(store, app.recently.clone(), shutdown.clone()));
+    let looks = retention::watch(app.store.clone(), app.drops.clone(), shutdown.clone());
+    shutdown.spawn(looks);
+    shutdown.spawn(mend::mend(app.store.clone(), shutdown.clone()));
     posthorn_http_api::serve(listener, api::router(app), shutdown, Limits::default()).await;
     Ok(())
 }

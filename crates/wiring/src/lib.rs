@@ -69,6 +69,7 @@ pub fn topology(nats: &NatsArgs, retention: &RetentionArgs) -> Topology {
             events: (retention.event_retention, retention.event_max_bytes),
             attempts: (retention.attempt_retention, retention.attempt_max_bytes),
             dlq: (retention.dlq_retention, retention.dlq_max_bytes),
+            dlq_of_tenant: retention.dlq_tenant_max_bytes,
             audit: (retention.audit_retention, retention.audit_max_bytes),
         },
     }

@@ -13,6 +13,7 @@ use posthorn_delivery::breaker::{close_by_hand, open_by_hand};
 use posthorn_delivery::{BreakerState, Endpoint, EndpointId, LaneId, Tenant, UnixMillis};
 use posthorn_http_api::body::{MAX_JSON, parse_object};
 use posthorn_http_api::time::parse_duration;
+use posthorn_notices::Notice;
 use posthorn_http_api::{Act, Action, Identity, List, Paging, Problem, Query, read_body};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -281,7 +282,12 @@ async fn write(
         let now = posthorn_wiring::now();
         let next = change(&state, now);
         match bucket.swap(endpoint.id.as_str(), &next, revision).await {
-            Ok(_) => return Ok(BreakerView::new(endpoint, &next, now)),
+            Ok(_) => {
+                if let Some(moved) = Notice::of_breaker(endpoint, &state, &next) {
+                    posthorn_notices::tell(store.broker(), &moved).await;
+                }
+                return Ok(BreakerView::new(endpoint, &next, now));
+            }
             Err(BrokerError::Conflict) => {}
             Err(error) => return Err(error),
         }

@@ -59,6 +59,11 @@ pub struct RetentionArgs {
     #[arg(long, env = "POSTHORN_DLQ_MAX_BYTES", value_name = "BYTES", value_parser = parse_limit)]
     pub dlq_max_bytes: Option<u64>,
 
+    /// How much one tenant's dead letters may take; its oldest are dropped for it, and no other
+    /// tenant's. Without it there is no such budget.
+    #[arg(long, env = "POSTHORN_DLQ_TENANT_MAX_BYTES", value_name = "BYTES", value_parser = parse_limit)]
+    pub dlq_tenant_max_bytes: Option<u64>,
+
     /// The size limit of the log of administrative acts; without it there is none.
     #[arg(long, env = "POSTHORN_AUDIT_MAX_BYTES", value_name = "BYTES", value_parser = parse_limit)]
     pub audit_max_bytes: Option<u64>,
@@ -101,6 +106,7 @@ impl Default for RetentionArgs {
             event_max_bytes: None,
             attempt_max_bytes: None,
             dlq_max_bytes: None,
+            dlq_tenant_max_bytes: None,
             audit_max_bytes: None,
         }
     }

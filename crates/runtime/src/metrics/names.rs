@@ -89,6 +89,16 @@ contract! {
         "Retries found overdue by more than a second and given a new time, as after an outage.";
     UNSCOPED_MESSAGE_IDS_TOTAL = Counter Count "posthorn_unscoped_message_ids_total" [],
         "Events published over NATS whose Nats-Msg-Id does not begin with their tenant.";
+    OPERATIONAL_EVENTS_TOTAL = Counter Count "posthorn_operational_events_total" ["type"],
+        "Operational events published for tenant `_posthorn`, by type.";
+    OPERATIONAL_EVENT_FAILURES_TOTAL = Counter Count "posthorn_operational_event_failures_total" [],
+        "Operational events that could not be published and were given up.";
+    ENDPOINTS_FAILING = Gauge Count "posthorn_endpoints_failing" [],
+        "Endpoints whose circuit breaker has not been closed for `POSTHORN_ALARM_ENDPOINT_FAILING`.";
+    ENDPOINTS_DISABLED_TOTAL = Counter Count "posthorn_endpoints_disabled_total" ["reason"],
+        "Endpoints that Posthorn has disabled by itself, by reason (`gone`, `breaker`).";
+    DROPPED_BY_LIMIT_TOTAL = Counter Count "posthorn_dropped_by_limit_total" ["stream", "limit"],
+        "Messages dropped from a stream that keeps history, by limit: `age`, `bytes`, `tenant_budget`.";
     LAST_SUCCESS_TIMESTAMP_SECONDS = Gauge Seconds "posthorn_last_success_timestamp_seconds" [],
         "Unix time of the last 2xx of any endpoint.";
 }
