@@ -11,8 +11,12 @@
 mod alerts;
 #[path = "docs/architecture.rs"]
 mod architecture;
+#[path = "docs/cli.rs"]
+mod cli;
 #[path = "docs/configuration.rs"]
 mod configuration;
+#[path = "docs/desk.rs"]
+mod desk;
 #[path = "docs/evidence.rs"]
 mod evidence;
 #[path = "docs/help.rs"]
@@ -29,5 +33,7 @@ mod metrics;
 mod readme;
 #[path = "docs/receivers.rs"]
 mod receivers;
+#[path = "docs/runbook.rs"]
+mod runbook;
 #[path = "docs/terminal.rs"]
 mod terminal;

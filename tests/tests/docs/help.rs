@@ -43,19 +43,23 @@ pub fn looks_like_a_setting(name: &str) -> bool {
     words.iter().any(|word| name.ends_with(word))
 }
 
-/// The flags of a command, such as `posthorn dev`.
-pub async fn settings(command: &str) -> Vec<Setting> {
+/// What a command prints, such as `posthorn dev -h`.
+pub async fn run(command: &str) -> String {
     let mut words = command.split(' ');
     let binary = bins::bin(words.next().unwrap()).await.unwrap();
     let output = Command::new(binary)
         .args(words)
-        .arg("-h")
         .stdin(Stdio::null())
         .output()
         .await
         .unwrap();
-    assert!(output.status.success(), "{command} -h");
-    let settings = parse(&String::from_utf8(output.stdout).unwrap());
+    assert!(output.status.success(), "{command}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The flags of a command, such as `posthorn dev`.
+pub async fn settings(command: &str) -> Vec<Setting> {
+    let settings = parse(&run(&format!("{command} -h")).await);
     assert!(!settings.is_empty(), "{command} has no flags");
     settings
 }
@@ -73,7 +77,7 @@ fn parse(help: &str) -> Vec<Setting> {
         let text = line.trim_start();
         if !line.starts_with(' ') {
             section = line.trim_end_matches(':').to_owned();
-        } else if text.starts_with("--") || text.starts_with('-') && text.contains(", --") {
+        } else if let Some(text) = of_a_flag(text) {
             let (flag, help) = text.split_once("  ").unwrap_or((text, ""));
             found.push(Setting {
                 section: section.clone(),
@@ -85,8 +89,18 @@ fn parse(help: &str) -> Vec<Setting> {
             last.help = format!("{} {text}", last.help).trim().to_owned();
         }
     }
-    let own = |s: &Setting| s.flag.starts_with("--");
+    let everywhere = ["--help", "--version"];
+    let own = |s: &Setting| !everywhere.contains(&s.flag.as_str());
     found.into_iter().filter(own).map(take_notes).collect()
+}
+
+/// A line that begins a flag, from its long form on.
+fn of_a_flag(text: &str) -> Option<&str> {
+    if text.starts_with("--") {
+        return Some(text);
+    }
+    let (short, _) = text.split_once(", --")?;
+    (short.len() == 2 && short.starts_with('-')).then(|| &text[4..])
 }
 
 /// Takes the notes in brackets off the end of the text.
@@ -109,9 +123,14 @@ fn take_notes(mut setting: Setting) -> Setting {
 #[test]
 fn help_is_read_in_both_of_its_forms() {
     let help = "About\n\nUsage: x\n\nNATS:\n      --url <URL>  Where it is [env: P_URL] [default: n]\n      \
-                --long <N>\n          Of two lines [env: P_LONG=]\n  -h, --help  Print help\n";
+                --long <N>\n          Of two lines [env: P_LONG=]\n  -q, --quiet  Less\n  \
+                -h, --help  Print help\n";
     let found = parse(help);
-    assert_eq!(found.len(), 2);
+    assert_eq!(found.len(), 3);
+    assert_eq!(
+        (found[2].flag.as_str(), found[2].help.as_str()),
+        ("--quiet", "Less")
+    );
     assert_eq!(
         (found[0].section.as_str(), found[0].flag.as_str()),
         ("NATS", "--url")

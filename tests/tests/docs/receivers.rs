@@ -1,186 +1,326 @@
-//! The snippets for receivers are run against real signatures.
+//! The receivers of `examples/receivers`, which verify with the standard libraries for Standard
+//! Webhooks, take real deliveries and believe nothing else; the page shows what they do.
 
-use crate::markdown::{blocks, read};
-use posthorn_signing::{Keys, Scheme, Secret, SignedMessage, Verifier, sign};
-use serde_json::{Value, json};
-use std::io::Write as _;
-use std::process::{Command, Stdio};
+use crate::desk::Desk;
+use crate::markdown::{compare_generated, read, root};
+use posthorn_signing::{Keys, Scheme, Secret, SignedMessage, sign};
+use posthorn_tests::process::free_port;
+use reqwest::StatusCode;
+use serde_json::Value;
+use std::process::Command;
+use std::time::SystemTime;
 
 const PAGE: &str = "docs/receivers.md";
-const NOW: i64 = 1_700_000_000;
-const OLD: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-const NEW: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const OTHER: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 const BODY: &str = "{\"caf\u{e9}\":1}";
+/// Where `dev` runs, where commands are typed, where a receiver runs.
+const DEV: u8 = 1;
+const TYPED: u8 = 2;
 
-// begin: the snippet of docs/receivers.md
-/// Whether a request is Posthorn's and fresh; `now` is unix seconds.
-fn is_genuine(
-    secrets: &[Secret],
-    id: &str,
-    at: &str,
-    signatures: &str,
-    body: &[u8],
-    now: i64,
-) -> bool {
-    let verifier = Verifier::new(secrets.iter().cloned());
-    verifier.verify(id, at, signatures, body, now).is_ok()
+/// A language that an example is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Language {
+    Python,
+    Node,
+    Rust,
 }
-// end
 
-fn snippet(language: &str) -> String {
-    let found: Vec<_> = blocks(&read(PAGE))
-        .into_iter()
-        .filter(|block| block.language == language)
+impl Language {
+    const ALL: [Language; 3] = [Language::Python, Language::Node, Language::Rust];
+
+    fn name(self) -> &'static str {
+        match self {
+            Language::Python => "python",
+            Language::Node => "node",
+            Language::Rust => "rust",
+        }
+    }
+
+    /// How a block of it is marked, and the file.
+    fn source(self) -> (&'static str, &'static str) {
+        match self {
+            Language::Python => ("python", "examples/receivers/python/receiver.py"),
+            Language::Node => ("javascript", "examples/receivers/node/receiver.js"),
+            Language::Rust => ("rust", "examples/receivers/rust/src/main.rs"),
+        }
+    }
+
+    /// Whether what runs it is there. The gate installs it; a machine without it has two
+    /// examples less to run.
+    fn is_there(self) -> bool {
+        let program = match self {
+            Language::Python => "python3",
+            Language::Node => "npm",
+            Language::Rust => return true,
+        };
+        let found = Command::new(program).arg("--version").output().is_ok();
+        assert!(
+            found || std::env::var_os("CI").is_none(),
+            "{program} is missing"
+        );
+        found
+    }
+
+    /// The command that starts it, with what it leans on installed.
+    fn command(self, desk: &Desk) -> String {
+        match self {
+            Language::Rust => "receiver-example".to_owned(),
+            Language::Python => {
+                let (_, file) = self.source();
+                format!(
+                    "{}/bin/python {}",
+                    installed(self),
+                    root().join(file).display()
+                )
+            }
+            Language::Node => {
+                // Node looks for libraries beside the file.
+                let folder = desk.folder().join("node");
+                std::fs::create_dir(&folder).unwrap();
+                let own = root().join("examples/receivers/node");
+                for file in ["package.json", "receiver.js"] {
+                    std::fs::copy(own.join(file), folder.join(file)).unwrap();
+                }
+                let libraries = format!("{}/node_modules", installed(self));
+                std::os::unix::fs::symlink(libraries, folder.join("node_modules")).unwrap();
+                format!("node {}/receiver.js", folder.display())
+            }
+        }
+    }
+}
+
+/// The folder with the libraries of a language, which are fetched once.
+fn installed(language: Language) -> String {
+    let output = Command::new(root().join(".ci/receivers"))
+        .arg(language.name())
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    assert!(output.status.success(), "{}", text(output.stderr));
+    text(output.stdout).trim().to_owned()
+}
+
+/// A receiver that runs, and its endpoint.
+struct Subject {
+    language: Language,
+    terminal: u8,
+    start: String,
+    port: u16,
+    endpoint: String,
+}
+
+impl Subject {
+    async fn start(desk: &mut Desk, language: Language, terminal: u8) -> Subject {
+        let port = free_port().unwrap();
+        let name = language.name();
+        let start = format!(
+            "WEBHOOK_SECRET={SECRET} PORT={port} INBOX=inbox-{name} {}",
+            language.command(desk)
+        );
+        desk.start(terminal, &start).await;
+        let added = desk.run(
+            TYPED,
+            &format!(
+                "posthorn endpoints add http://127.0.0.1:{port}/ --tenant {name} \
+                 --secret {SECRET} --base 200ms --output json"
+            ),
+        );
+        let added: Value = serde_json::from_str(&added).unwrap();
+        Subject {
+            language,
+            terminal,
+            start,
+            port,
+            endpoint: added["id"].as_str().unwrap().to_owned(),
+        }
+    }
+
+    /// Publishes an event and sees it stored once, then done.
+    async fn takes(&self, desk: &mut Desk, body: &str) {
+        let name = self.language.name();
+        let sent = format!("posthorn send invoice.paid '{body}' --tenant {name}");
+        let id = desk.run(TYPED, &sent).trim().to_owned();
+        let what = format!("{name} takes {id}");
+        let lines = [format!("new {id}"), format!("done {id}")];
+        desk.wait_until(self.terminal, &what, |text| {
+            lines.iter().all(|line| count(text, line) == 1)
+        })
+        .await;
+    }
+
+    /// The status of a request that this test makes itself.
+    async fn asked(&self, request: &Request) -> StatusCode {
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let url = format!("http://127.0.0.1:{}/", self.port);
+        let mut call = client.post(url).body(request.body.to_owned());
+        for (name, value) in &request.headers {
+            call = call.header(*name, value);
+        }
+        call.send().await.unwrap().status()
+    }
+}
+
+fn count(text: &str, line: &str) -> usize {
+    text.lines().filter(|one| *one == line).count()
+}
+
+/// A request as a receiver gets it.
+#[derive(Clone)]
+struct Request {
+    headers: Vec<(&'static str, String)>,
+    body: &'static str,
+}
+
+impl Request {
+    fn new(id: &str, at: i64, signatures: &str) -> Request {
+        let headers = vec![
+            ("webhook-id", id.to_owned()),
+            ("webhook-timestamp", at.to_string()),
+            ("webhook-signature", signatures.to_owned()),
+        ];
+        let body = BODY;
+        Request { headers, body }
+    }
+
+    fn without(mut self, name: &str) -> Request {
+        self.headers.retain(|(one, _)| *one != name);
+        self
+    }
+
+    fn with_body(mut self, body: &'static str) -> Request {
+        self.body = body;
+        self
+    }
+}
+
+fn signatures(secrets: &[&str], id: &str, at: i64) -> String {
+    let secrets: Vec<Secret> = secrets
+        .iter()
+        .map(|one| Secret::parse(one).unwrap())
         .collect();
-    assert_eq!(found.len(), 1, "snippets in {language}");
-    found.into_iter().next().unwrap().text
-}
-
-/// A request as a receiver sees it, and whether it is to be believed.
-struct Case {
-    what: &'static str,
-    request: Value,
-    genuine: bool,
-}
-
-fn signatures(secrets: &[Secret], at: i64) -> String {
-    let message = SignedMessage::try_new("evt_1", at, BODY.as_bytes()).unwrap();
+    let message = SignedMessage::try_new(id, at, BODY.as_bytes()).unwrap();
     let keys = Keys {
-        secrets,
+        secrets: &secrets,
         pairs: &[],
     };
     let headers = sign(&[Scheme::V1], &keys, &message).unwrap();
-    headers
+    let found = headers
         .into_iter()
-        .find(|(name, _)| *name == "webhook-signature")
-        .unwrap()
-        .1
+        .find(|(name, _)| *name == "webhook-signature");
+    found.unwrap().1
 }
 
-fn case(
-    what: &'static str,
-    secret: &str,
-    signatures: &str,
-    at: i64,
-    body: &str,
-    genuine: bool,
-) -> Case {
-    let request = json!({
-        "secret": secret, "id": "evt_1", "timestamp": at.to_string(),
-        "signatures": signatures, "body": body, "now": NOW,
-    });
-    Case {
-        what,
-        request,
-        genuine,
-    }
+fn now() -> i64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    i64::try_from(now.unwrap().as_secs()).unwrap()
 }
 
-fn cases() -> Vec<Case> {
-    let secrets = [OLD, NEW].map(|text| Secret::parse(text).unwrap());
-    let one = signatures(&secrets[..1], NOW);
-    let both = signatures(&secrets, NOW);
-    let late = signatures(&secrets[..1], NOW - 301);
+/// Requests that nobody may believe, each with what is wrong with it.
+fn forged() -> Vec<(&'static str, Request)> {
+    let (id, now) = ("evt_forged", now());
+    let good = signatures(&[SECRET], id, now);
+    let request = Request::new(id, now, &good);
+    let aged = |at: i64| Request::new(id, at, &signatures(&[SECRET], id, at));
     vec![
-        case("a good one", OLD, &one, NOW, BODY, true),
-        case(
-            "the old secret during a rotation",
-            OLD,
-            &both,
-            NOW,
-            BODY,
-            true,
+        (
+            "another secret",
+            Request::new(id, now, &signatures(&[OTHER], id, now)),
         ),
-        case(
-            "the new secret during a rotation",
-            NEW,
-            &both,
-            NOW,
-            BODY,
-            true,
+        (
+            "a changed body",
+            request.clone().with_body("{\"caf\u{e9}\":2}"),
         ),
-        case("another secret", NEW, &one, NOW, BODY, false),
-        case("a changed body", OLD, &one, NOW, "{\"caf\u{e9}\":2}", false),
-        case("another time", OLD, &one, NOW + 1, BODY, false),
-        case("an old one", OLD, &late, NOW - 301, BODY, false),
-        case("no signature", OLD, "", NOW, BODY, false),
+        ("another id", Request::new("evt_other", now, &good)),
+        ("another time", Request::new(id, now + 1, &good)),
+        ("an old one", aged(now - 310)),
+        ("one from the future", aged(now + 310)),
+        ("no signature", request.clone().without("webhook-signature")),
+        ("an empty signature", Request::new(id, now, "")),
+        ("no time", request.clone().without("webhook-timestamp")),
+        ("no id", request.clone().without("webhook-id")),
+        (
+            "a signature of another kind",
+            Request::new(id, now, &good.replace("v1,", "v2,")),
+        ),
+        ("a body that is no JSON", request.with_body("\u{0}")),
     ]
 }
 
-/// Runs a program that reads a request a line and answers `true` or `false`; `None` where the
-/// interpreter is not there.
-fn answers(interpreter: &str, flag: &str, program: &str, cases: &[Case]) -> Option<Vec<bool>> {
-    let child = Command::new(interpreter)
-        .args([flag, program])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .ok()?;
-    let mut input = child.stdin.as_ref().unwrap();
-    for case in cases {
-        writeln!(input, "{}", case.request).unwrap();
+async fn believes_nothing_else(desk: &mut Desk, subject: &Subject) {
+    for (what, request) in forged() {
+        let status = subject.asked(&request).await;
+        assert_eq!(status, 401, "{:?}: {what}", subject.language);
     }
-    let output = child.wait_with_output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    Some(text.lines().map(|line| line.parse().unwrap()).collect())
+    let text = desk.printed(subject.terminal);
+    assert!(!text.contains("evt_forged"), "{text}");
 }
 
-fn judge(interpreter: &str, answers: Option<Vec<bool>>, cases: &[Case]) {
-    let Some(answers) = answers else { return };
-    assert_eq!(answers.len(), cases.len(), "{interpreter}");
-    for (case, answer) in cases.iter().zip(answers) {
-        assert_eq!(answer, case.genuine, "{interpreter}: {}", case.what);
+/// The same request comes twice, and again after a restart.
+async fn takes_each_id_once(desk: &mut Desk, subject: &Subject) {
+    let (id, at) = ("evt_twice", now());
+    let request = Request::new(id, at, &signatures(&[OTHER, SECRET], id, at));
+    let terminal = subject.terminal;
+    for _ in 0..2 {
+        assert_eq!(subject.asked(&request).await, 204, "{:?}", subject.language);
     }
+    let twice =
+        |text: &str| count(text, "done evt_twice") == 1 && count(text, "again evt_twice") == 1;
+    desk.wait_until(terminal, "it is taken once", twice).await;
+    desk.interrupt(terminal);
+    desk.start(terminal, &subject.start).await;
+    assert_eq!(subject.asked(&request).await, 204, "{:?}", subject.language);
+    desk.wait_until(terminal, "it is known", |text| {
+        count(text, "again evt_twice") == 1
+    })
+    .await;
+    let text = desk.printed(terminal);
+    assert_eq!(count(&text, "done evt_twice"), 0, "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_receivers_take_real_deliveries_once_and_believe_nothing_else() {
+    let mut desk = Desk::new().await;
+    desk.type_in(DEV, "posthorn dev --log warn").await;
+    let languages = Language::ALL.into_iter().filter(|one| one.is_there());
+    for (language, terminal) in languages.zip(3..) {
+        let subject = Subject::start(&mut desk, language, terminal).await;
+        for body in ["{\"id\":\"in_1\"}", "{ \"caf\u{e9}\" : 1.00 }"] {
+            subject.takes(&mut desk, body).await;
+        }
+        let (name, endpoint) = (language.name(), &subject.endpoint);
+        let rotate = format!("posthorn endpoints rotate {endpoint} --tenant {name} --overlap 1h");
+        desk.run(TYPED, &rotate);
+        // Signed with both secrets now; this receiver knows the old one.
+        subject.takes(&mut desk, "{\"id\":\"in_2\"}").await;
+        believes_nothing_else(&mut desk, &subject).await;
+        takes_each_id_once(&mut desk, &subject).await;
+        desk.interrupt(terminal);
+    }
+    desk.leave();
+}
+
+/// The part of a file between two marks.
+fn region(file: &str, mark: &str) -> String {
+    let text = read(file);
+    let lines = text.lines();
+    let inside = lines
+        .skip_while(|line| !line.ends_with(&format!("begin: {mark}")))
+        .skip(1)
+        .take_while(|line| !line.ends_with(&format!("end: {mark}")));
+    let region: Vec<&str> = inside.collect();
+    assert!(!region.is_empty(), "{file} has no region {mark}");
+    region.join("\n").trim().to_owned()
 }
 
 #[test]
-fn the_python_snippet_tells_genuine_from_forged() {
-    let program = format!(
-        "{}\nimport sys, json\nfor line in sys.stdin:\n    r = json.loads(line)\n    \
-         h = {{'webhook-id': r['id'], 'webhook-timestamp': r['timestamp'], \
-         'webhook-signature': r['signatures']}}\n    \
-         print(str(is_genuine(r['secret'], h, r['body'].encode(), r['now'])).lower())\n",
-        snippet("python")
-    );
-    let cases = cases();
-    judge(
-        "python3",
-        answers("python3", "-c", &program, &cases),
-        &cases,
-    );
-}
-
-#[test]
-fn the_node_snippet_tells_genuine_from_forged() {
-    let program = format!(
-        "{}\nfor (const line of require('fs').readFileSync(0, 'utf8').trim().split('\\n')) {{\n  \
-         const r = JSON.parse(line);\n  \
-         const h = {{'webhook-id': r.id, 'webhook-timestamp': r.timestamp, \
-         'webhook-signature': r.signatures}};\n  \
-         console.log(isGenuine(r.secret, h, Buffer.from(r.body), r.now));\n}}\n",
-        snippet("javascript")
-    );
-    let cases = cases();
-    judge("node", answers("node", "-e", &program, &cases), &cases);
-}
-
-#[test]
-fn the_rust_snippet_is_the_one_that_is_compiled_here() {
-    let source = include_str!("receivers.rs");
-    let (_, rest) = source
-        .split_once("// begin: the snippet of docs/receivers.md\n")
-        .unwrap();
-    let (compiled, _) = rest.split_once("// end\n").unwrap();
-    let shown = snippet("rust");
-    let (uses, shown) = shown.split_once("\n\n").unwrap();
-    assert_eq!(uses, "use posthorn_signing::{Secret, Verifier};");
-    assert_eq!(shown, compiled);
-    for case in cases() {
-        let text = |name: &str| case.request[name].as_str().unwrap();
-        let secrets = [Secret::parse(text("secret")).unwrap()];
-        let body = text("body").as_bytes();
-        let (id, at, signatures) = (text("id"), text("timestamp"), text("signatures"));
-        let genuine = is_genuine(&secrets, id, at, signatures, body, NOW);
-        assert_eq!(genuine, case.genuine, "{}", case.what);
+fn the_page_shows_what_the_receivers_do() {
+    for language in Language::ALL {
+        let (fence, file) = language.source();
+        let shown = format!("\n```{fence}\n{}\n```\n\n", region(file, "verify"));
+        compare_generated(PAGE, &format!("verify {}", language.name()), &shown);
     }
+    let (fence, file) = Language::Python.source();
+    let shown = format!("\n```{fence}\n{}\n```\n\n", region(file, "once"));
+    compare_generated(PAGE, "once", &shown);
 }

@@ -75,11 +75,11 @@ enum Action {
     },
     /// Throw away all that match a filter; without --yes they are only counted.
     Purge {
-        #[command(flatten)]
-        filter: FilterArgs,
         /// Do it.
         #[arg(long)]
         yes: bool,
+        #[command(flatten)]
+        filter: FilterArgs,
     },
 }
 
@@ -107,9 +107,6 @@ struct ReplayArgs {
     #[arg(value_name = "ID")]
     ids: Vec<String>,
 
-    #[command(flatten)]
-    filter: FilterArgs,
-
     /// How many a second.
     #[arg(long, default_value_t = 50, value_name = "PER_SECOND")]
     rate: u32,
@@ -121,6 +118,9 @@ struct ReplayArgs {
     /// Do not wait for the end; `posthorn replays show` tells.
     #[arg(long)]
     detach: bool,
+
+    #[command(flatten)]
+    filter: FilterArgs,
 }
 
 /// Does what was asked for.

@@ -75,16 +75,16 @@ enum Action {
         /// Where deliveries go.
         url: String,
         #[command(flatten)]
-        options: Box<EndpointOptions>,
-        #[command(flatten)]
         whose: Whose,
+        #[command(flatten)]
+        options: Box<EndpointOptions>,
     },
     /// List them.
     List {
         #[command(flatten)]
-        list: ListArgs,
-        #[command(flatten)]
         whose: Whose,
+        #[command(flatten)]
+        list: ListArgs,
     },
     /// Show one.
     Show(One),
@@ -93,9 +93,9 @@ enum Action {
     /// List what was tried with one, newest first.
     Attempts {
         #[command(flatten)]
-        list: ListArgs,
-        #[command(flatten)]
         one: One,
+        #[command(flatten)]
+        list: ListArgs,
     },
     /// Change what the flags say, and nothing else.
     #[command(visible_alias = "patch")]
@@ -104,9 +104,9 @@ enum Action {
         #[arg(long)]
         url: Option<String>,
         #[command(flatten)]
-        options: Box<EndpointOptions>,
-        #[command(flatten)]
         one: One,
+        #[command(flatten)]
+        options: Box<EndpointOptions>,
     },
     /// Stop sending; what comes is kept.
     Pause(One),
@@ -135,9 +135,9 @@ enum Action {
     /// Send it what it missed since a time, from the retained events, as a job.
     Recover {
         #[command(flatten)]
-        recover: RecoverArgs,
-        #[command(flatten)]
         one: One,
+        #[command(flatten)]
+        recover: RecoverArgs,
     },
 }
 
