@@ -17,5 +17,7 @@ mod raw;
 mod sample;
 #[path = "permissions/services.rs"]
 mod services;
+#[path = "permissions/shutting_out.rs"]
+mod shutting_out;
 #[path = "permissions/site.rs"]
 mod site;

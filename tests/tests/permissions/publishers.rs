@@ -3,6 +3,8 @@
 
 use crate::raw::Raw;
 use crate::sample::Sample;
+use crate::site::SOON;
+use posthorn_tests::wait::eventually;
 use serde_json::{Value, json};
 
 const MINE: &str = "posthorn.events.acme.a";
@@ -42,6 +44,16 @@ impl Intake {
         let subject = format!("$JS.API.STREAM.INFO.POSTHORN_{stream}");
         let info = ask(&mut self.scheduler, &subject).await;
         info["state"]["messages"].as_u64().unwrap()
+    }
+
+    /// How many messages lie under which subject.
+    async fn subjects(&self, stream: &str) -> Value {
+        let subject = format!("$JS.API.STREAM.INFO.POSTHORN_{stream}");
+        let user = ("SCHEDULER", "_INBOX_posthorn-scheduler");
+        let client = self.sample.client(user.0, user.1).await;
+        let asked = client.request(subject, r#"{"subjects_filter":">"}"#.into());
+        let info: Value = serde_json::from_slice(&asked.await.unwrap().payload).unwrap();
+        info["state"]["subjects"].clone()
     }
 }
 
@@ -114,16 +126,92 @@ async fn headers_that_say_what_the_server_says_move_an_event_nowhere() {
         assert_eq!(intake.messages(stream).await, 0, "{stream}");
     }
     // All of them on the tenant's own subject, which is what fan-out goes by.
-    let subject = "$JS.API.STREAM.INFO.POSTHORN_EVENTS";
-    let client = intake
-        .sample
-        .client("SCHEDULER", "_INBOX_posthorn-scheduler")
-        .await;
-    let asked = client
-        .request(subject, r#"{"subjects_filter":">"}"#.into())
-        .await;
-    let info: Value = serde_json::from_slice(&asked.unwrap().payload).unwrap();
-    assert_eq!(info["state"]["subjects"], json!({MINE: count}));
+    assert_eq!(intake.subjects("EVENTS").await, json!({MINE: count}));
+}
+
+/// Every header that does something in some stream of some server, with values that would do it
+/// here: to the other tenant's subject, to all of them, to a stream that is not ours. Whatever the
+/// server thinks of each, what lies there stays, and what is taken is one event.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_header_of_a_publisher_touches_what_another_has_published() {
+    const THEIRS: &str = "posthorn.events.globex.a";
+    let mut intake = Intake::start().await;
+    for n in 1..=3 {
+        let theirs = intake
+            .globex
+            .request(THEIRS, "_INBOX.theirs", b"NATS/1.0\r\n\r\n");
+        assert_eq!(theirs.await["seq"], n);
+    }
+    let mut taken = 0;
+    for lines in [
+        "Nats-Scheduler: posthorn.events.globex.a\r\nNats-Schedule-Next: purge",
+        "Nats-Scheduler: posthorn.events.globex.a\r\nNats-Schedule-Next: 2030-01-01T00:00:00Z",
+        "Nats-Schedule: @every 1s\r\nNats-Schedule-Target: posthorn.events.globex.a",
+        "Nats-Schedule: @at 2001-01-01T00:00:00Z\r\nNats-Schedule-Target: posthorn.events.acme.b\r\nNats-Schedule-TTL: 1s",
+        "Nats-Schedule-Source: posthorn.events.globex.a",
+        "Nats-Schedule-Target: posthorn.events.globex.a",
+        "Nats-Schedule-Rollup: all",
+        "Nats-Rollup: ALL",
+        "nats-rollup: all",
+        "Nats-Rollup: sub\r\nNats-Rollup: all",
+        "Nats-TTL: 0",
+        "Nats-TTL: -1",
+        "Nats-Batch-Id: x\r\nNats-Batch-Sequence: 1\r\nNats-Batch-Commit: 1",
+        "Nats-Batch-Commit: eob",
+        "Nats-Batch-Sequence: 1",
+        "Nats-Fast-Batch-Id: x",
+        "Nats-Incr: +5",
+        "Nats-Counter-Sources: {}",
+        "Nats-Stream-Source: POSTHORN_DLQ 1 > >",
+        "Nats-Msg-Id: \r\nNats-Rollup: all",
+        "Nats-Expected-Last-Subject-Sequence: 0\r\nNats-Rollup: sub",
+        "Nats-Marker-Reason: Purge\r\nNats-TTL: 1s",
+        "KV-Operation: DEL",
+        "Nats-Response-Type: x\r\nStatus: 503\r\nDescription: none",
+        "Nats-Pending-Messages: 0\r\nNats-Consumer-Stalled: x",
+    ] {
+        let answer = intake.publish(lines).await;
+        let refused = answer["error"]["err_code"].is_u64();
+        assert!(refused || answer["seq"].is_u64(), "{lines}: {answer}");
+        taken += u64::from(!refused);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        eprintln!(
+            "DBG {lines:?} {answer} ev={} ar={}",
+            intake.subjects("EVENTS").await,
+            intake.subjects("ARCHIVE").await
+        );
+    }
+    for (stream, subjects) in [("EVENTS", "events"), ("ARCHIVE", "archive")] {
+        let what = format!("{stream} has what was taken");
+        let of = |tenant: &str| format!("posthorn.{subjects}.{tenant}.a");
+        let expected = json!({of("acme"): taken, of("globex"): 3});
+        let all = || async { intake.subjects(stream).await == expected };
+        eventually(SOON, &what, all).await.unwrap();
+    }
+}
+
+/// Batches that are published fast say what they are in the subject for the answer, where no
+/// permission looks. EVENTS takes none: what is not refused is one event.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_is_said_in_the_answers_subject_is_refused() {
+    let mut intake = Intake::start().await;
+    let mut taken = 0;
+    for reply in [
+        "_INBOX.x.uuid1.10.fail.1.0.$FI",
+        "_INBOX.x.uuid1.10.ok.2.1.$FI",
+        "_INBOX.x.uuid1.10.ok.3.2.$FI",
+        "_INBOX.x.uuid1.10.ok.9999999999999999999999.2.$FI",
+        "_INBOX.$FI",
+        "_INBOX.$FI.x",
+    ] {
+        let head = b"NATS/1.0\r\n\r\n";
+        let answer = intake.acme.request(MINE, reply, head).await;
+        let refused = answer["error"]["err_code"].is_u64();
+        taken += u64::from(!refused);
+        assert!(refused || answer["seq"] == taken, "{reply}: {answer}");
+    }
+    assert!(taken <= 3, "{taken}");
+    assert_eq!(intake.messages("EVENTS").await, taken);
 }
 
 #[tokio::test(flavor = "multi_thread")]
