@@ -33,7 +33,7 @@ fn operations() -> Vec<(String, Vec<&'static str>)> {
     may("posthorn.events.acme.a", &[INGEST, APPLICATION, ACME]);
     may("posthorn.events.globex.a.b", &[INGEST, APPLICATION, GLOBEX]);
     may("posthorn.events.initech.a", &[INGEST, APPLICATION]);
-    may("posthorn.events._posthorn.a", &[INGEST]);
+    may("posthorn.events._posthorn.a", &SERVICES);
     may("posthorn.events.acme", &[INGEST, APPLICATION]);
     may("posthorn.events.*.a", &[INGEST, APPLICATION]);
     may("posthorn.archive.acme.a", &[]);
@@ -43,6 +43,10 @@ fn operations() -> Vec<(String, Vec<&'static str>)> {
     may("posthorn.attempts.acme.ep_1.3", &[SCHEDULER, DISPATCHER]);
     may(
         "posthorn.dlq.acme.ep_1.dl_1",
+        &[SCHEDULER, DISPATCHER, DLQ_ADMIN],
+    );
+    may(
+        "posthorn.register.acme.ep_1.gone",
         &[SCHEDULER, DISPATCHER, DLQ_ADMIN],
     );
     may("posthorn.lanes.ep_1", &[SCHEDULER, DISPATCHER, DLQ_ADMIN]);
@@ -95,7 +99,12 @@ fn buckets(may: &mut impl FnMut(&str, &[&'static str])) {
             &[SCHEDULER, DISPATCHER, DLQ_ADMIN],
         ),
         ("IDEMPOTENCY", &[INGEST], &[INGEST], &[]),
-        ("REPLAYS", &[DLQ_ADMIN], &[DLQ_ADMIN], &[DLQ_ADMIN]),
+        (
+            "REPLAYS",
+            &[INGEST, DLQ_ADMIN],
+            &[INGEST, DLQ_ADMIN],
+            &[DLQ_ADMIN],
+        ),
         (
             "KEYS",
             &[DLQ_ADMIN],
@@ -128,13 +137,14 @@ fn buckets(may: &mut impl FnMut(&str, &[&'static str])) {
 
 fn streams(may: &mut impl FnMut(&str, &[&'static str])) {
     // Name, who reads it, who deletes a message, who purges a subject.
-    let table: [(&str, Users, Users, Users); 9] = [
+    let table: [(&str, Users, Users, Users); 10] = [
         ("EVENTS", &[], &[SCHEDULER], &[]),
-        ("ARCHIVE", &[], &[], &[]),
-        ("DELIVERIES", &[], &[], &[]),
-        ("RETRIES", &[SCHEDULER], &[], &[]),
+        ("ARCHIVE", &[DLQ_ADMIN], &[], &[]),
+        ("DELIVERIES", &[DLQ_ADMIN], &[], &[]),
+        ("RETRIES", &[SCHEDULER, DLQ_ADMIN], &[], &[]),
         ("ATTEMPTS", &SERVICES, &[], &[]),
-        ("DLQ", &[DLQ_ADMIN], &[DLQ_ADMIN], &[]),
+        ("DLQ", &[DLQ_ADMIN], &[DLQ_ADMIN], &[DLQ_ADMIN]),
+        ("REGISTER", &[DLQ_ADMIN], &[DISPATCHER, DLQ_ADMIN], &[]),
         ("LANES", &[SCHEDULER, DLQ_ADMIN], &[SCHEDULER], &[SCHEDULER]),
         ("TOKENS", &[], &[], &[INGEST, SCHEDULER, DLQ_ADMIN]),
         ("AUDIT", &[DLQ_ADMIN], &[], &[]),
@@ -151,7 +161,11 @@ fn streams(may: &mut impl FnMut(&str, &[&'static str])) {
         may(&format!("$JS.API.STREAM.DELETE.{stream}"), &[]);
         may(&format!("$JS.API.CONSUMER.CREATE.{stream}.x"), &[]);
         may(&format!("$JS.API.CONSUMER.DURABLE.CREATE.{stream}.x"), &[]);
-        let raw: &[&str] = if name == "EVENTS" { &[SCHEDULER] } else { &[] };
+        let raw: &[&str] = match name {
+            "EVENTS" => &[SCHEDULER],
+            "ARCHIVE" => &[DLQ_ADMIN],
+            _ => &[],
+        };
         may(&format!("$JS.API.STREAM.MSG.GET.{stream}"), raw);
     }
     may("$JS.API.STREAM.NAMES", &all);
@@ -188,7 +202,8 @@ fn consumers(may: &mut impl FnMut(&str, &[&'static str])) {
     );
     may(&of("POSTHORN_TOKENS.tokens", "posthorn.tokens.>"), &[SETUP]);
     may(&of("POSTHORN_ARCHIVE.x", "posthorn.archive.>"), &[]);
-    may(&of("POSTHORN_DLQ.x", "posthorn.dlq.>"), &[]);
+    may(&of("POSTHORN_DLQ.x", "posthorn.dlq.>"), &[DLQ_ADMIN]);
+    may("$JS.API.CONSUMER.MSG.NEXT.POSTHORN_DLQ.x", &[DLQ_ADMIN]);
 }
 
 /// Subjects to listen on, and who may.
@@ -213,6 +228,7 @@ fn subscriptions() -> Vec<(String, Vec<&'static str>)> {
         "deliveries",
         "retries",
         "dlq",
+        "register",
         "lanes",
         "tokens",
         "audit",
@@ -298,4 +314,33 @@ async fn setting_up_twice_changes_nothing() {
     set_up(&sample).await;
     set_up(&sample).await;
     assert_eq!(sample.violations(), Vec::<String>::new());
+}
+
+/// What docs/security.md says permissions cannot keep apart: the server sends an answer where its
+/// asker says, and asks nobody whether he might publish there.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_stored_where_its_asker_may_not_publish() {
+    let sample = Sample::start().await;
+    sample.install().await;
+    let mut scheduler = Raw::connect(sample.port(), sample.key(SCHEDULER)).await;
+    let stored = scheduler
+        .request(
+            "posthorn.attempts.acme.ep_1.1",
+            "_INBOX_posthorn-scheduler.1",
+            b"NATS/1.0\r\n\r\n",
+        )
+        .await;
+    assert_eq!(stored["seq"], 1, "{stored}");
+    let asked = "PUB $JS.API.DIRECT.GET.POSTHORN_ATTEMPTS $KV.POSTHORN_KEYS.forged 9\r\n{\"seq\":1}\r\n";
+    scheduler.write(asked.as_bytes()).await;
+    assert!(scheduler.settle().await.errors.is_empty());
+    let client = sample.client("OPERATOR", "_INBOX").await;
+    let keys = async_nats::jetstream::new(client)
+        .get_key_value("POSTHORN_KEYS")
+        .await
+        .unwrap();
+    let forged = || async { keys.get("forged").await.unwrap().is_some() };
+    posthorn_tests::wait::eventually(SOON, "the answer is a key", forged)
+        .await
+        .unwrap();
 }
