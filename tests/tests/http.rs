@@ -15,6 +15,8 @@ mod names;
 mod process;
 #[path = "http/proxy.rs"]
 mod proxy;
+#[path = "http/quiet.rs"]
+mod quiet;
 #[path = "http/raw.rs"]
 mod raw;
 #[path = "http/secure.rs"]

@@ -2,10 +2,12 @@
 
 use crate::secure::{NAME, Trusting, at};
 use crate::support::{SOON, attempts_at, send, settled};
+use posthorn_broker::BucketName;
 use posthorn_delivery::attempt::{AttemptResult, MAX_RESPONSE_BODY};
-use posthorn_delivery::{Attempt, Endpoint, Failure};
-use posthorn_tests::rig::retry;
-use posthorn_tests::tls::Validity;
+use posthorn_delivery::breaker::Phase;
+use posthorn_delivery::{Attempt, BreakerState, Endpoint, Failure};
+use posthorn_tests::rig::{breaker, retry};
+use posthorn_tests::tls::{Http2Receiver, Http2Reply, Validity};
 use posthorn_tests::wait::eventually;
 use rustls::ServerConfig;
 use std::pin::Pin;
@@ -426,6 +428,41 @@ async fn http_04_each_way_of_ending_a_stream_is_recorded_as_what_it_is() {
     tricks.add("data", floods(ok.clone(), &data), 200).await;
     tricks.add("a body that does not come", says(ok), 200).await;
     tricks.tried(b"{}".to_vec()).await;
+}
+
+/// Once is how a load balancer recycles its connections; always is how nothing is ever delivered.
+#[tokio::test(flavor = "multi_thread")]
+async fn http_04_a_receiver_that_disowns_every_request_opens_the_breaker() {
+    let line = Trusting::start().await;
+    let config = line.authority.server(NAME, Validity::Now, &["h2"]).unwrap();
+    let away = frame(GOAWAY, 0, 0, &[0; 8]);
+    let goaways = Frames::start(config.clone(), Vec::new(), says(away)).await;
+    let refusals = Http2Receiver::start(config, |_| Http2Reply::Refuse);
+    let refusals = refusals.await.unwrap();
+    for port in [goaways.port, refusals.port()] {
+        let mut target = at(port);
+        target.breaker = breaker(2, Duration::from_secs(600));
+        line.rig.put(&target).await.unwrap();
+        send(&line.rig, "acme", "{}").await;
+        let broker = line.rig.broker();
+        let breakers = broker.bucket::<BreakerState>(BucketName::Breakers).await;
+        let (breakers, key) = (breakers.unwrap(), target.id.to_string());
+        eventually(SOON, "the breaker opens", || async {
+            let state = breakers.get(&key).await.unwrap();
+            state.is_some_and(|state| state.value.phase == Phase::Open)
+        })
+        .await
+        .unwrap();
+        // Two attempts, each repeated once, and no request more.
+        let recorded = attempts_at(&line.rig, &target, 4).await;
+        let numbers: Vec<_> = recorded.iter().map(|attempt| attempt.number).collect();
+        assert_eq!(numbers, [1, 1, 2, 2]);
+        let disowned = AttemptResult::Error(Failure::GoAway);
+        assert!(recorded.iter().all(|attempt| attempt.result == disowned));
+        line.rig.remove(&target).await.unwrap();
+    }
+    assert_eq!(goaways.connections.load(Ordering::SeqCst), 4);
+    assert_eq!(refusals.requests().len(), 4);
 }
 
 /// Answers the first request of a connection and nothing after it, and leaves it open.

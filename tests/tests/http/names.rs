@@ -117,6 +117,40 @@ async fn ssrf_02_ssrf_06_one_forbidden_address_forbids_the_name() {
     assert_eq!((receiver.connections(), receiver.count()), (0, 0));
 }
 
+/// So many addresses of this machine at which nobody listens, and one more.
+fn after(dead: u8, last: &str) -> DnsAnswer {
+    let dead = (2..2 + dead).map(|n| format!("127.0.0.{n}"));
+    let all: Vec<String> = dead.chain([last.to_owned()]).collect();
+    DnsAnswer::of(&all.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// An answer is as long as its owner likes: all of it is judged, and a few of it are tried.
+#[tokio::test(flavor = "multi_thread")]
+async fn ssrf_06_all_of_a_long_answer_is_judged_and_eight_addresses_of_it_are_tried() {
+    let dns = DnsServer::start().await.unwrap();
+    dns.script("eighth.example.com", [after(7, "127.0.0.1")]);
+    dns.script("ninth.example.com", [after(8, "127.0.0.1")]);
+    dns.script("hidden.example.com", [after(20, "10.0.0.5")]);
+    let (rig, receiver) = line_asking(&dns).await;
+    let [eighth, ninth, hidden] = ["eighth", "ninth", "hidden"].map(|name| {
+        let mut target = at(&format!("{name}.example.com"), &receiver);
+        target.retry = retry(Duration::from_millis(10), 1);
+        target
+    });
+    for target in [&eighth, &ninth, &hidden] {
+        rig.put(target).await.unwrap();
+    }
+    send(&rig, "acme", "{}").await;
+    let result = async |target| attempts_at(&rig, target, 1).await[0].result;
+    assert_eq!(result(&eighth).await, AttemptResult::Status(200));
+    assert_eq!(result(&ninth).await, AttemptResult::Error(Failure::Connect));
+    assert_eq!(
+        result(&hidden).await,
+        AttemptResult::Error(Failure::EgressDenied)
+    );
+    assert_eq!((receiver.connections(), receiver.count()), (1, 1));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn ssrf_05_the_address_that_was_checked_is_the_one_that_is_dialled() {
     let dns = DnsServer::start().await.unwrap();
