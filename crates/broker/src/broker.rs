@@ -353,6 +353,11 @@ impl Broker {
             .map_err(BrokerError::refused)
     }
 
+    /// The connection that a publisher's headers may end.
+    pub(crate) async fn intake(&self) -> Result<Link, BrokerError> {
+        self.inner.intake.link().await
+    }
+
     /// A consumer to fetch from, over the connection that its messages may come by.
     pub(crate) async fn consumer(&self, name: &ConsumerName) -> Result<PullConsumer, BrokerError> {
         match name {

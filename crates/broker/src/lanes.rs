@@ -21,6 +21,7 @@ const MAX_READ: usize = 2 * 1024 * 1024;
 pub struct LaneStore {
     broker: Broker,
     reader: LogReader<Parked>,
+    deliveries: LogReader<Parked>,
     attempts: LogReader<Attempt>,
 }
 
@@ -56,6 +57,7 @@ impl LaneStore {
         Ok(LaneStore {
             broker: broker.clone(),
             reader: broker.log(StreamName::Lanes).await?,
+            deliveries: broker.log(StreamName::Deliveries).await?,
             attempts: broker.log(StreamName::Attempts).await?,
         })
     }
@@ -121,16 +123,23 @@ impl LaneStore {
         from: u64,
         max: usize,
     ) -> Result<LogPage<Parked>, BrokerError> {
-        let (subject, from) = (self.names().lane(lane), Start::Sequence(from));
-        let page = self
-            .reader
-            .read_within(&subject, from, max, Some(MAX_READ))
-            .await?;
-        if page.items.is_empty() && page.pending > 0 {
-            // One that is larger than a read by itself.
-            return self.reader.read_within(&subject, from, 1, None).await;
-        }
-        Ok(page)
+        let subject = self.names().lane(lane);
+        read_bounded(&self.reader, &subject, from, max).await
+    }
+
+    /// Up to `max` of the deliveries of `endpoint` that are on their way, from position `from`
+    /// on.
+    ///
+    /// # Errors
+    /// When the broker does not answer in time.
+    pub async fn read_on_their_way(
+        &self,
+        endpoint: &EndpointId,
+        from: u64,
+        max: usize,
+    ) -> Result<LogPage<Parked>, BrokerError> {
+        let subject = self.names().delivery(endpoint);
+        read_bounded(&self.deliveries, &subject, from, max).await
     }
 
     /// Removes everything of `lane` up to and with `position`.
@@ -270,4 +279,22 @@ impl LaneStore {
     fn names(&self) -> &Names {
         self.broker.names()
     }
+}
+
+/// A read whose memory does not grow with the size of payloads.
+async fn read_bounded(
+    reader: &LogReader<Parked>,
+    subject: &str,
+    from: u64,
+    max: usize,
+) -> Result<LogPage<Parked>, BrokerError> {
+    let from = Start::Sequence(from);
+    let page = reader
+        .read_within(subject, from, max, Some(MAX_READ))
+        .await?;
+    if page.items.is_empty() && page.pending > 0 {
+        // One that is larger than a read by itself.
+        return reader.read_within(subject, from, 1, None).await;
+    }
+    Ok(page)
 }

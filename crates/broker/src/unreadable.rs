@@ -101,11 +101,19 @@ impl Broker {
 
     /// The first event at or after a sequence.
     async fn raw_event(&self, from: u64) -> Result<Option<RawMessage>, BrokerError> {
-        let names = self.names();
-        let stream = names.stream(StreamName::Events);
-        let filter = names.events_all();
-        let body = serde_json::json!({ "seq": from, "next_by_subj": filter }).to_string();
-        let request = Request::new().payload(body.into());
+        let filter = self.names().events_all();
+        let asked = serde_json::json!({ "seq": from, "next_by_subj": filter });
+        self.raw(StreamName::Events, &asked).await
+    }
+
+    /// The message that is asked for, with its headers as they are; `None` when there is none.
+    pub(crate) async fn raw(
+        &self,
+        stream: StreamName,
+        asked: &serde_json::Value,
+    ) -> Result<Option<RawMessage>, BrokerError> {
+        let stream = self.names().stream(stream);
+        let request = Request::new().payload(asked.to_string().into());
         let subject = format!("$JS.API.STREAM.MSG.GET.{stream}");
         let answer = self
             .client()
@@ -132,7 +140,7 @@ fn millis(raw: &RawMessage) -> UnixMillis {
 }
 
 /// Whether the client library hands this message over as what it is.
-fn is_readable(raw: &RawMessage) -> bool {
+pub(crate) fn is_readable(raw: &RawMessage) -> bool {
     let headers = raw
         .headers
         .as_deref()

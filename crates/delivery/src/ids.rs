@@ -141,6 +141,13 @@ impl EventId {
         EventId(format!("evt_{bits:032x}").into())
     }
 
+    /// The 128 bits that it is made of: what a table of very many ids is kept by.
+    #[must_use]
+    pub fn bits(&self) -> u128 {
+        // What is stored here has passed `parse` or comes from bits.
+        u128::from_str_radix(&self.0[4..], 16).unwrap_or(0)
+    }
+
     /// The id that an idempotency key stands for: the same however late it is repeated.
     #[must_use]
     pub fn from_key(tenant: &Tenant, key: &str) -> EventId {
@@ -363,8 +370,9 @@ mod tests {
         ] {
             assert!(EventId::parse(bad).is_err(), "{bad:?}");
         }
-        let id = EventId::from_bits(7);
+        let id = EventId::from_bits(u128::MAX - 7);
         assert_eq!(EventId::parse(id.as_str()).unwrap(), id);
+        assert_eq!(id.bits(), u128::MAX - 7);
     }
 
     proptest! {

@@ -55,6 +55,8 @@ actions! {
     EndpointResume = "endpoint.resume",
     /// An endpoint is sent a test event.
     EndpointTest = "endpoint.test",
+    /// An endpoint is sent what it has missed.
+    EndpointRecover = "endpoint.recover",
     /// An endpoint gets a new secret.
     SecretRotate = "secret.rotate",
     /// An endpoint's secrets are shown.

@@ -10,6 +10,7 @@ pub mod audit;
 pub mod auth;
 pub mod body;
 mod from_broker;
+pub mod job;
 pub mod key;
 pub mod limit;
 pub mod list;
@@ -21,8 +22,9 @@ pub mod time;
 mod trace;
 
 pub use audit::{Act, Action, Audit};
-pub use auth::{Authenticator, Identity, KeySource};
+pub use auth::{Authenticator, Identity, KeyHolder, KeySource};
 pub use body::{Json, read_body};
+pub use job::JobView;
 pub use key::MintedKey;
 pub use limit::Limiter;
 pub use list::{List, Paging};

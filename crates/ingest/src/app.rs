@@ -6,7 +6,9 @@ use crate::run::refuse;
 use axum::extract::FromRef;
 use posthorn_broker::codec::{ApiKey, IdempotencyMark};
 use posthorn_broker::{Broker, Bucket, BucketName, LaneStore, LogReader, StreamName, Watched};
-use posthorn_delivery::{Attempt, BreakerState, Endpoint, EndpointId, LaneState, Tenant};
+use posthorn_delivery::{
+    Attempt, BreakerState, Endpoint, EndpointId, LaneState, ReplayJob, Tenant,
+};
 use posthorn_egress::EgressPolicy;
 use posthorn_http_api::auth::KEYS_CHECKED;
 use posthorn_http_api::{Act, Action, Audit, Authenticator, Identity, Limiter, Problem};
@@ -42,6 +44,7 @@ pub struct Parts {
     pub(crate) lanes: LaneStore,
     pub(crate) lane_states: Bucket<LaneState>,
     pub(crate) attempts: LogReader<Attempt>,
+    pub(crate) replays: Bucket<ReplayJob>,
 }
 
 impl App {
@@ -73,6 +76,7 @@ impl App {
         let lanes = LaneStore::open(&broker).await;
         let lane_states = broker.bucket(BucketName::Lanes).await;
         let attempts = broker.log(StreamName::Attempts).await;
+        let replays = broker.bucket(BucketName::Replays).await;
         let parts = Parts {
             dedupe: DedupeIds::new(&vault, &key),
             authenticator: Authenticator::new(key, Arc::new(keys.clone()), limiter),
@@ -88,6 +92,7 @@ impl App {
             lanes: lanes.map_err(exit_error)?,
             lane_states: lane_states.map_err(exit_error)?,
             attempts: attempts.map_err(exit_error)?,
+            replays: replays.map_err(exit_error)?,
             broker,
         };
         Ok(App {

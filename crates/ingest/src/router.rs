@@ -3,8 +3,9 @@
 use crate::app::App;
 use crate::endpoints::{
     __path_attempts, __path_create, __path_delete, __path_list, __path_patch, __path_pause,
-    __path_reseal, __path_resume, __path_rotate, __path_show, __path_show_secret, __path_test,
-    attempts, create, delete, list, patch, pause, reseal, resume, rotate, show, show_secret, test,
+    __path_recover, __path_reseal, __path_resume, __path_rotate, __path_show, __path_show_secret,
+    __path_test, attempts, create, delete, list, patch, pause, recover, reseal, resume, rotate,
+    show, show_secret, test,
 };
 use crate::events::{__path_publish, __path_publish_batch, publish, publish_batch};
 use crate::openapi::{__path_openapi, document, openapi};
@@ -35,6 +36,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(pause))
         .routes(routes!(resume))
         .routes(routes!(test))
+        .routes(routes!(recover))
         .routes(routes!(rotate))
         .routes(routes!(show_secret))
         .routes(routes!(reseal))

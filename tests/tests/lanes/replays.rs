@@ -3,7 +3,7 @@
 use crate::support::{SOON, line};
 use posthorn_broker::codec::Parked;
 use posthorn_broker::{BucketName, LaneStore, Logged, Patience};
-use posthorn_delivery::delivery::ReplayMark;
+use posthorn_delivery::delivery::{Death, ReplayMark};
 use posthorn_delivery::{
     DisabledReason, Endpoint, LaneId, LaneReason, LaneState, RateLimit, Reason, UnixMillis,
 };
@@ -29,8 +29,11 @@ async fn replay(rig: &Rig, target: &Endpoint, count: u64, rate: u32) {
             generation: 7,
             replay_id: "rpl_1".to_owned(),
             count: 1,
-            reason: Reason::Exhausted,
-            died_at: now,
+            death: Some(Death {
+                entry: 0,
+                reason: Reason::Exhausted,
+                at: now,
+            }),
         });
         store.append(&lane, &again, Patience::WORKER).await.unwrap();
     }

@@ -203,6 +203,7 @@ impl Line {
         })
         .await
         .unwrap();
+        self.recovers(&path).await;
         let answer = self.site.api.delete(&path).await.unwrap();
         answer.success().unwrap();
         self.admin_post(
@@ -212,6 +213,25 @@ impl Line {
             }),
         )
         .await;
+    }
+
+    /// An endpoint that was gone, by the letter of what it refused and from the archive.
+    async fn recovers(&self, endpoint: &str) {
+        self.publish("gone").await;
+        self.listed("/v1/attempts?limit=500&status=410", 1).await;
+        self.receiver.answer("/gone", Reply::ok());
+        self.post(&format!("{endpoint}/resume"), json!({})).await;
+        let path = format!("{endpoint}/recover");
+        let counted = json!({"since": "2020-01-01T00:00:00Z", "dry_run": true});
+        eventually(SOON, "both are owed", || async {
+            let counted = self.site.api.post(&path, &counted).await.unwrap();
+            counted.success().unwrap()["matched"] == 2
+        })
+        .await
+        .unwrap();
+        let all = json!({"since": "2020-01-01T00:00:00Z"});
+        self.post(&path, all).await;
+        self.got("gone", 3).await;
     }
 
     /// Dead letters: shown, sent again by one and by many, deleted, purged.

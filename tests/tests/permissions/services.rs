@@ -331,7 +331,8 @@ async fn an_answer_is_stored_where_its_asker_may_not_publish() {
         )
         .await;
     assert_eq!(stored["seq"], 1, "{stored}");
-    let asked = "PUB $JS.API.DIRECT.GET.POSTHORN_ATTEMPTS $KV.POSTHORN_KEYS.forged 9\r\n{\"seq\":1}\r\n";
+    let asked =
+        "PUB $JS.API.DIRECT.GET.POSTHORN_ATTEMPTS $KV.POSTHORN_KEYS.forged 9\r\n{\"seq\":1}\r\n";
     scheduler.write(asked.as_bytes()).await;
     assert!(scheduler.settle().await.errors.is_empty());
     let client = sample.client("OPERATOR", "_INBOX").await;

@@ -1,8 +1,8 @@
 //! Replay jobs.
 
-use super::{DecodeError, Wire, decode, encode};
+use super::{DecodeError, Wire, check, decode, encode, optional_time, time_out};
 use bytes::Bytes;
-use posthorn_delivery::{ReplayJob, ReplayState, UnixMillis};
+use posthorn_delivery::{Counted, EndpointId, Recovery, ReplayJob, ReplayState, UnixMillis};
 use posthorn_proto::v1;
 
 impl Wire for ReplayJob {
@@ -22,6 +22,7 @@ impl Wire for ReplayJob {
             owner: self.owner.clone(),
             lease_until_ms: self.lease_until.0,
             tenant: self.tenant.clone(),
+            recovery: self.recovery.as_ref().map(recovery_out),
         })
     }
 
@@ -43,8 +44,38 @@ impl Wire for ReplayJob {
             owner: message.owner,
             lease_until: UnixMillis(message.lease_until_ms),
             tenant: message.tenant,
+            recovery: message.recovery.map(recovery_in).transpose()?,
         })
     }
+}
+
+fn recovery_out(recovery: &Recovery) -> v1::Recovery {
+    v1::Recovery {
+        endpoint_id: recovery.endpoint.to_string(),
+        since_ms: recovery.since.0,
+        until_ms: time_out(recovery.until),
+        include_delivered: recovery.include_delivered,
+        dry_run: recovery.dry_run,
+        counted: recovery.counted.map(|counted| v1::Counted {
+            delivered: counted.delivered,
+            under_way: counted.under_way,
+        }),
+    }
+}
+
+fn recovery_in(message: v1::Recovery) -> Result<Recovery, DecodeError> {
+    let endpoint = EndpointId::parse(&message.endpoint_id);
+    Ok(Recovery {
+        endpoint: check!("Recovery", "endpoint_id", endpoint),
+        since: UnixMillis(message.since_ms),
+        until: optional_time(message.until_ms),
+        include_delivered: message.include_delivered,
+        dry_run: message.dry_run,
+        counted: message.counted.map(|counted| Counted {
+            delivered: counted.delivered,
+            under_way: counted.under_way,
+        }),
+    })
 }
 
 fn state_out(state: ReplayState) -> v1::ReplayState {

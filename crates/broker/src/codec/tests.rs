@@ -7,7 +7,7 @@ use crate::room::Waiting;
 use async_nats::HeaderMap;
 use posthorn_delivery::attempt::{AttemptResult, AttemptSummary};
 use posthorn_delivery::breaker::{Phase, Probe};
-use posthorn_delivery::delivery::{ReleaseMark, ReplayMark};
+use posthorn_delivery::delivery::{Death, ReleaseMark, ReplayMark};
 use posthorn_delivery::endpoint::{Hidden, StoredSecret};
 use posthorn_delivery::retry::{Preset, RetryPolicyParts};
 use posthorn_delivery::*;
@@ -74,13 +74,16 @@ fn delivery() -> Delivery {
             generation: 11,
             replay_id: "rpl_1".to_owned(),
             count: 2,
-            reason: Reason::Exhausted,
-            died_at: UnixMillis(1_700_000_005_000),
+            death: Some(Death {
+                reason: Reason::Exhausted,
+                at: UnixMillis(1_700_000_005_000),
+                entry: 12,
+            }),
         }),
+        test: true,
         history: vec![summary(), failed],
     }
 }
-        test: true,
 
 fn attempt() -> Attempt {
     Attempt {
@@ -105,15 +108,15 @@ fn attempt() -> Attempt {
         hold_until: Some(UnixMillis(1_700_000_020_000)),
         disable_endpoint: true,
         in_order: true,
-    }
-}
-
         exchange: Some(Box::new(posthorn_delivery::Exchange {
             request_headers: vec![("webhook-attempt".to_owned(), "1".to_owned())],
             response_headers: vec![("retry-after".to_owned(), "20".to_owned())],
             detail: "a rule".to_owned(),
             total_ms: 13,
         })),
+    }
+}
+
 fn breaker() -> BreakerState {
     BreakerState {
         phase: Phase::HalfOpen,
@@ -179,6 +182,8 @@ fn lane() -> LaneState {
 fn letter() -> DeadLetter {
     DeadLetter {
         detail: "why".to_owned(),
+        entry: 12,
+        answer: "no".to_owned(),
         ..DeadLetter::of(&delivery(), Reason::Gone, UnixMillis(7))
     }
 }
@@ -199,6 +204,24 @@ fn job() -> ReplayJob {
         owner: "o".to_owned(),
         lease_until: UnixMillis(3),
         tenant: "acme".to_owned(),
+        recovery: None,
+    }
+}
+
+fn recovery() -> ReplayJob {
+    ReplayJob {
+        recovery: Some(Recovery {
+            endpoint: EndpointId::from_bits(2),
+            since: UnixMillis(1_700_000_000_000),
+            until: Some(UnixMillis(1_700_000_060_000)),
+            include_delivered: true,
+            dry_run: true,
+            counted: Some(Counted {
+                delivered: 3,
+                under_way: 0,
+            }),
+        }),
+        ..job()
     }
 }
 
@@ -209,6 +232,22 @@ fn survives<T: Wire + PartialEq + Debug>(value: &T) {
 #[test]
 fn every_value_survives_its_encoding() {
     survives(&event());
+    survives(&recovery());
+    survives(&ReplayJob {
+        recovery: recovery().recovery.map(|found| Recovery {
+            until: None,
+            counted: None,
+            ..found
+        }),
+        ..job()
+    });
+    survives(&Delivery {
+        replay: Some(ReplayMark {
+            death: None,
+            ..delivery().replay.unwrap()
+        }),
+        ..delivery()
+    });
     survives(&delivery());
     survives(&Waiting::Delivery(Box::new(delivery())));
     survives(&Waiting::Event(Box::new(event()), 77));
@@ -228,6 +267,12 @@ fn every_value_survives_its_encoding() {
     survives(&breaker());
     survives(&endpoint());
     survives(&letter());
+    survives(&LetterEntry::of(&letter()));
+    survives(&LetterEntry {
+        last: None,
+        endpoint_id: None,
+        ..LetterEntry::of(&letter())
+    });
     survives(&job());
     survives(&lane());
     survives(&IdempotencyMark {
@@ -278,6 +323,7 @@ fn golden_bytes() {
         ("BreakerState", breaker().to_wire()),
         ("EndpointConfig", endpoint().to_wire()),
         ("DeadLetter", letter().to_wire()),
+        ("LetterEntry", LetterEntry::of(&letter()).to_wire()),
         ("ReplayJob", job().to_wire()),
         ("LaneState", lane().to_wire()),
         ("ApiKey", api_key().to_wire()),

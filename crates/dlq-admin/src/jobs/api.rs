@@ -2,7 +2,7 @@
 
 use super::law::{Action, Ended, act};
 use super::step::JobDesk;
-use super::view::{DryRun, JobView, NewJob};
+use super::view::{DryRun, NewJob};
 use crate::app::{App, bad_filter, filter_of, require_some, tenant_of};
 use crate::filter::LetterFilter;
 use crate::lanes::wake::wake_job;
@@ -12,14 +12,14 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use posthorn_broker::{BrokerError, Versioned};
+use posthorn_delivery::replay::job_id;
 use posthorn_delivery::{ReplayJob, ReplayState, Tenant, UnixMillis};
-use posthorn_http_api::{Act, Identity, List, Paging, Problem, Query, audit};
+use posthorn_http_api::job::RATES;
+use posthorn_http_api::{Act, Identity, JobView, List, Paging, Problem, Query, audit};
 use rand::RngExt;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-/// The most letters a second.
-const MAX_RATE: u32 = 10_000;
 /// How often an action is tried against a worker that reports at the same time.
 const TRIES: u32 = 20;
 
@@ -49,8 +49,8 @@ pub async fn create_job(
 ) -> Result<Response, Problem> {
     require_some(&asked.filter)?;
     let filter = filter_of(&caller, asked.filter, bad_filter)?;
-    if !(1..=MAX_RATE).contains(&asked.rate_per_second) {
-        let detail = format!("it is from 1 to {MAX_RATE}");
+    if !RATES.contains(&asked.rate_per_second) {
+        let detail = format!("it is from {} to {}", RATES.start(), RATES.end());
         return Err(Problem::unprocessable("invalid", "rate_per_second", detail));
     }
     let (matched, upper) = app.store.count_dead(&filter).await?;
@@ -89,13 +89,8 @@ fn new_job(filter: &LetterFilter, rate_per_second: u32, now: UnixMillis) -> Repl
         owner: String::new(),
         lease_until: now,
         tenant: filter.tenant().map(Tenant::to_string).unwrap_or_default(),
+        recovery: None,
     }
-}
-
-/// 48 bits of time and 80 of chance: ids sort as their jobs were created.
-fn job_id(now: UnixMillis, chance: u128) -> String {
-    let millis = u128::try_from(now.0).unwrap_or(0) & 0xffff_ffff_ffff;
-    format!("rpl_{:032x}", (millis << 80) | (chance >> 48))
 }
 
 /// Which page.
@@ -109,7 +104,7 @@ pub struct JobsQuery {
     cursor: Option<String>,
 }
 
-/// Replay jobs, newest first.
+/// Jobs, of dead letters and of recoveries, newest first.
 #[utoipa::path(
     get,
     path = "/v1/replays",
@@ -318,11 +313,8 @@ mod tests {
     use posthorn_http_api::Scope;
 
     #[test]
-    fn ids_sort_by_time_and_are_valid() {
-        let early = job_id(UnixMillis(1_700_000_000_000), u128::MAX);
-        let late = job_id(UnixMillis(1_700_000_000_001), 0);
-        assert!(early < late);
-        assert!(is_job_id(&early) && is_job_id(&late));
+    fn what_is_no_id_of_a_job_is_never_looked_up() {
+        assert!(is_job_id(&job_id(UnixMillis(1_700_000_000_000), u128::MAX)));
         for bad in ["rpl_", "rpl_*", "", "rpl_0000000000000000000000000000000G"] {
             assert!(!is_job_id(bad), "{bad}");
         }

@@ -5,7 +5,7 @@
 //! ends and another goes on from the last report. What was sent after it is met again, and
 //! sending it again is harmless.
 
-use posthorn_delivery::{ReplayJob, ReplayState, UnixMillis};
+use posthorn_delivery::{Counted, ReplayJob, ReplayState, UnixMillis};
 use std::time::Duration;
 
 /// How long a process may be silent before another takes its job over.
@@ -65,19 +65,58 @@ pub fn claim(job: &ReplayJob, me: &str, now: UnixMillis) -> Option<ReplayJob> {
     })
 }
 
+/// Whether `other` has its turn before `job`: two recoveries of one endpoint would both send
+/// what neither has sent yet. One that has an owner is let go on; else the older goes first.
+#[must_use]
+pub fn comes_first(other: &ReplayJob, job: &ReplayJob, now: UnixMillis) -> bool {
+    let is_owned = !other.owner.is_empty() && other.lease_until > now;
+    is_rival(other, job) && (is_owned || other.id < job.id)
+}
+
+/// Whether both would send at the same time.
+fn is_rival(other: &ReplayJob, job: &ReplayJob) -> bool {
+    let target = |job: &ReplayJob| {
+        let sends = job.recovery.as_ref().filter(|recovery| !recovery.dry_run);
+        sends.map(|recovery| recovery.endpoint.clone())
+    };
+    let mine = target(job);
+    other.id != job.id
+        && other.state == ReplayState::Running
+        && mine.is_some()
+        && mine == target(other)
+}
+
+/// Whether `job`, claimed a moment ago, has to be let go of again: somebody has an older one of
+/// its endpoint, which was not seen before.
+#[must_use]
+pub fn yields_to(job: &ReplayJob, other: &ReplayJob) -> bool {
+    is_rival(other, job) && other.id < job.id
+}
+
 /// What one batch came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Letters up to this sequence have been dealt with.
+    /// What lies up to this sequence has been dealt with.
     pub cursor: u64,
-    /// Letters sent.
+    /// Deliveries sent.
     pub replayed: u64,
-    /// Letters that could not be.
+    /// Those that could not be.
     pub skipped: u64,
+    /// How much a recovery has to do, when that has been counted.
+    pub counted: Option<Count>,
+}
+
+/// What a recovery has to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Events to send.
+    pub matched: u64,
+    /// Events found beside them.
+    pub found: Counted,
 }
 
 /// The job after a batch of its owner. At the end, what matched once and was not met any
-/// more (purged, or replayed by somebody else) counts as skipped.
+/// more (purged, or sent by somebody else) counts as skipped.
 #[must_use]
 pub fn advance(job: &ReplayJob, progress: Progress, now: UnixMillis) -> ReplayJob {
     let mut next = ReplayJob {
@@ -88,7 +127,16 @@ pub fn advance(job: &ReplayJob, progress: Progress, now: UnixMillis) -> ReplayJo
         lease_until: now + LEASE,
         ..job.clone()
     };
-    if next.state == ReplayState::Running && next.cursor >= next.upper {
+    if let (Some(recovery), Some(count)) = (&mut next.recovery, progress.counted) {
+        recovery.counted = Some(count.found);
+        next.matched = count.matched;
+    }
+    if next.state != ReplayState::Running || !next.is_counted() {
+        return next;
+    }
+    if next.recovery.as_ref().is_some_and(|r| r.dry_run) {
+        next.state = ReplayState::Completed;
+    } else if next.cursor >= next.upper {
         next.state = ReplayState::Completed;
         next.matched = next.matched.max(next.replayed);
         next.skipped = next.matched - next.replayed;
@@ -132,6 +180,7 @@ pub fn at_rate(count: usize, rate_per_second: u32) -> Duration {
 mod tests {
     use super::*;
     use crate::testing::job;
+    use posthorn_delivery::{EndpointId, Recovery};
 
     const NOW: UnixMillis = UnixMillis(1_700_000_000_000);
 
@@ -183,7 +232,7 @@ mod tests {
         let progress = Progress {
             cursor: 10,
             replayed: 3,
-            skipped: 0,
+            ..Progress::default()
         };
         let after = advance(&paused, progress, NOW);
         assert_eq!((after.state, after.replayed), (ReplayState::Paused, 3));
@@ -199,6 +248,7 @@ mod tests {
             cursor: 100,
             replayed: 7,
             skipped: 1,
+            counted: None,
         };
         let done = advance(&begun, progress, NOW);
         assert_eq!(done.state, ReplayState::Completed);
@@ -222,5 +272,75 @@ mod tests {
             at_rate(batch_size(10_000), 10_000),
             Duration::from_micros(25_600)
         );
+    }
+
+    fn recovery(id: &str, endpoint: u128, dry_run: bool) -> ReplayJob {
+        ReplayJob {
+            id: id.to_owned(),
+            recovery: Some(Recovery {
+                endpoint: EndpointId::from_bits(endpoint),
+                since: UnixMillis(0),
+                until: None,
+                include_delivered: false,
+                dry_run,
+                counted: None,
+            }),
+            ..job(100)
+        }
+    }
+
+    #[test]
+    fn a_recovery_is_not_over_before_it_is_counted() {
+        let begun = claim(&recovery("rpl_1", 7, false), "a", NOW).unwrap();
+        let walked = Progress {
+            cursor: 100,
+            ..Progress::default()
+        };
+        assert_eq!(advance(&begun, walked, NOW).state, ReplayState::Running);
+        let counted = Progress {
+            counted: Some(Count {
+                matched: 4,
+                found: Counted {
+                    delivered: 9,
+                    under_way: 1,
+                },
+            }),
+            ..Progress::default()
+        };
+        let known = advance(&begun, counted, NOW);
+        assert_eq!((known.state, known.matched), (ReplayState::Running, 4));
+        let sent = Progress {
+            replayed: 3,
+            ..walked
+        };
+        let done = advance(&known, sent, NOW);
+        assert_eq!((done.state, done.skipped), (ReplayState::Completed, 1));
+        let dry = claim(&recovery("rpl_1", 7, true), "a", NOW).unwrap();
+        let dry = advance(&dry, counted, NOW);
+        assert_eq!(
+            (dry.state, dry.matched, dry.skipped),
+            (ReplayState::Completed, 4, 0)
+        );
+    }
+
+    #[test]
+    fn dlq_02_recoveries_of_one_endpoint_take_turns() {
+        let (old, young) = (recovery("rpl_1", 7, false), recovery("rpl_2", 7, false));
+        assert!(comes_first(&old, &young, NOW) && !comes_first(&young, &old, NOW));
+        assert!(yields_to(&young, &old) && !yields_to(&old, &young));
+        // Whoever is at work is not interrupted, and one whose owner is gone has no advantage.
+        let working = claim(&young, "a", NOW).unwrap();
+        assert!(comes_first(&working, &old, NOW));
+        assert!(!comes_first(&working, &old, NOW + LEASE));
+        for other in [
+            recovery("rpl_0", 8, false),
+            recovery("rpl_0", 7, true),
+            act(&old, Action::Pause, NOW).unwrap(),
+            job(100),
+        ] {
+            assert!(!comes_first(&other, &young, NOW), "{other:?}");
+            assert!(!yields_to(&young, &other), "{other:?}");
+        }
+        assert!(!comes_first(&old, &recovery("rpl_2", 7, true), NOW));
     }
 }

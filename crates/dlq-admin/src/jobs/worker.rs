@@ -1,9 +1,9 @@
 //! Who works on the jobs: any copy of this service, one at a time for each job.
 
 use super::law;
-use super::step::{JobDesk, Reported, StepError, count_marked, report, step};
-use crate::filter::LetterFilter;
-use crate::store::Store;
+use super::step::{JobDesk, Reported, StepError, report};
+use super::work::Work;
+use crate::store::{Store, caught_up};
 use posthorn_broker::{BrokerError, Versioned};
 use posthorn_delivery::{LaneId, ReplayJob, ReplayState};
 use posthorn_runtime::Shutdown;
@@ -32,8 +32,16 @@ pub async fn run(store: Store, me: String, shutdown: Shutdown, beat: Component) 
             _ = tick.tick() => beat.beat(),
         }
         busy.retain(|_, work| !work.is_finished());
-        for (id, job) in store.jobs().all() {
-            let free = law::claim(&job.value, &me, posthorn_wiring::now()).is_some();
+        let now = posthorn_wiring::now();
+        let mut jobs = store.jobs().all();
+        jobs.retain(|(_, job)| job.value.state == ReplayState::Running);
+        let has_its_turn = |job: &ReplayJob| {
+            let mut others = jobs.iter().map(|(_, other)| &other.value);
+            !others.any(|other| law::comes_first(other, job, now))
+        };
+        for (id, job) in &jobs {
+            let id = id.clone();
+            let free = law::claim(&job.value, &me, now).is_some() && has_its_turn(&job.value);
             if !free || busy.contains_key(&id) || busy.len() >= MAX_JOBS {
                 continue;
             }
@@ -64,10 +72,13 @@ async fn work(store: &Store, id: &str, me: &str, shutdown: &Shutdown) -> Result<
     let Some(mut job) = take(store, id, me).await? else {
         return Ok(());
     };
-    let Ok(filter) = LetterFilter::from_json(&job.value.filter) else {
-        tracing::error!(job = id, "the filter of a replay job cannot be read");
+    let Some(mut work) = Work::of(&job.value) else {
+        tracing::error!(job = id, "what a replay job asks for cannot be read");
         return cancel(store, &job).await;
     };
+    if yields(store, &job.value).await? {
+        return finish(store, &job).await;
+    }
     tracing::info!(
         job = id,
         cursor = job.value.cursor,
@@ -81,7 +92,10 @@ async fn work(store: &Store, id: &str, me: &str, shutdown: &Shutdown) -> Result<
         }
         store.endpoints_now().await?;
         let now = posthorn_wiring::now();
-        let step = step(store, &job.value, &filter, now).await?;
+        let step = work.step(store, &job.value, now).await?;
+        if step.is_idle() && now + law::LEASE / 2 < job.value.lease_until {
+            continue;
+        }
         let Some(next) = keep(store, &job, step.progress).await? else {
             return Ok(());
         };
@@ -158,9 +172,9 @@ async fn take(
         return Ok(None);
     };
     if !found.value.owner.is_empty()
-        && let Ok(filter) = LetterFilter::from_json(&mine.filter)
+        && let Some(work) = Work::of(&mine)
     {
-        mine = law::recounted(&mine, count_marked(store, &mine, &filter).await?);
+        mine = law::recounted(&mine, work.count_sent(store, &mine).await?);
     }
     match store.save(&mine, found.revision).await {
         Ok(revision) => Ok(Some(Versioned {
@@ -170,6 +184,14 @@ async fn take(
         Err(BrokerError::Conflict) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Whether an older job has its turn first, which somebody may just have taken elsewhere.
+async fn yields(store: &Store, job: &ReplayJob) -> Result<bool, BrokerError> {
+    caught_up(store.jobs()).await?;
+    let jobs = store.jobs().all();
+    let mut others = jobs.iter().map(|(_, other)| &other.value);
+    Ok(others.any(|other| law::yields_to(job, other)))
 }
 
 /// Whether the watch has brought a word of somebody else about the job.

@@ -15,14 +15,15 @@ mod flow;
 mod mask;
 mod merge;
 mod newest;
+mod recover_call;
 mod reseal;
 mod retry;
 mod secret_calls;
 mod state_calls;
 mod store;
-mod view;
 mod test_call;
 mod test_view;
+mod view;
 mod wake;
 
 pub(crate) use attempts::{__path_attempts, attempts};
@@ -31,6 +32,7 @@ pub(crate) use calls::{
     patch, show,
 };
 pub(crate) use document::read as read_document;
+pub(crate) use recover_call::{__path_recover, recover};
 pub(crate) use reseal::{__path_reseal, reseal};
 pub(crate) use secret_calls::{__path_rotate, __path_show_secret, rotate, show_secret};
 pub(crate) use state_calls::{__path_pause, __path_resume, pause, resume};

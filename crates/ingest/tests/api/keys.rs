@@ -65,7 +65,7 @@ async fn ask(api: &Api, key: &str, method: &str, path: &str, body: &str) -> Answ
 
 /// Every call of the document that wants a key, with the scope that it needs and a body that is
 /// good.
-const CALLS: [(&str, Scope, &str); 13] = [
+const CALLS: [(&str, Scope, &str); 14] = [
     (
         "POST /v1/tenants/{tenant}/events/{type}",
         Scope::Publish,
@@ -98,6 +98,11 @@ const CALLS: [(&str, Scope, &str); 13] = [
         "POST /v1/tenants/{tenant}/endpoints/{id}/test",
         Scope::Endpoints,
         "",
+    ),
+    (
+        "POST /v1/tenants/{tenant}/endpoints/{id}/recover",
+        Scope::Endpoints,
+        r#"{"since":"2026-01-01T00:00:00Z"}"#,
     ),
     (
         "POST /v1/tenants/{tenant}/endpoints/{id}/secret/rotate",
@@ -309,6 +314,7 @@ async fn every_act_on_an_endpoint_is_written_down_without_what_is_secret() {
         "endpoint.pause",
         "endpoint.resume",
         "endpoint.test",
+        "endpoint.recover",
         "secret.rotate",
         "secret.show",
         "endpoint.delete",

@@ -11,5 +11,6 @@ mod harness;
 mod keys;
 mod lanes;
 mod publishing;
+mod recover;
 mod sealing;
 mod secrets;
