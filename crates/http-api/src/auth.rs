@@ -7,6 +7,7 @@
 use crate::key::PresentedKey;
 use crate::limit::Limiter;
 use crate::problem::Problem;
+use crate::session::{Sessions, cookie_of, from_our_page};
 use axum::extract::{FromRef, FromRequestParts};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
@@ -82,6 +83,12 @@ impl Identity {
     #[must_use]
     pub fn tenant(&self) -> Option<&Tenant> {
         self.tenant.as_ref()
+    }
+
+    /// What it may do.
+    #[must_use]
+    pub fn scopes(&self) -> &[Scope] {
+        &self.may
     }
 
     /// Whether it sees this tenant. The reserved tenant is seen by callers of all tenants only.
@@ -170,6 +177,7 @@ pub struct Authenticator {
     admin: SecretString,
     keys: Arc<dyn KeySource>,
     limiter: Arc<Limiter>,
+    sessions: Option<Sessions>,
 }
 
 impl Authenticator {
@@ -181,19 +189,50 @@ impl Authenticator {
             admin,
             keys,
             limiter: Arc::new(limiter),
+            sessions: None,
         }
     }
 
-    /// Who sent a request with this `Authorization` header at `now`.
+    /// The same, and a session's cookie stands for its key where there is no `Authorization`.
+    #[must_use]
+    pub fn with_sessions(mut self) -> Authenticator {
+        self.sessions = Some(Sessions::new(self.admin.clone()));
+        self
+    }
+
+    /// The sessions, where cookies count.
+    #[must_use]
+    pub fn sessions(&self) -> Option<&Sessions> {
+        self.sessions.as_ref()
+    }
+
+    /// The key that a request came with.
+    ///
+    /// # Errors
+    /// 401 where there is none; 403 where a cookie came with a request that another page may
+    /// have made.
+    fn presented(&self, parts: &Parts, now: UnixMillis) -> Result<SecretString, Problem> {
+        if let Some(header) = parts.headers.get(AUTHORIZATION) {
+            let text = header.to_str().ok().and_then(bearer);
+            let key = text.ok_or_else(Problem::unauthorized)?;
+            return Ok(SecretString::from(key.to_owned()));
+        }
+        let cookie = self.sessions.as_ref().zip(cookie_of(&parts.headers));
+        let (sessions, cookie) = cookie.ok_or_else(Problem::unauthorized)?;
+        let key = sessions.open(cookie, now);
+        let key = key.ok_or_else(Problem::unauthorized)?;
+        from_our_page(&parts.method, &parts.headers)?;
+        Ok(key)
+    }
+
+    /// Whose key `text` is at `now`.
     ///
     /// Compared in constant time. A key that is not known, one whose secret is wrong and one
     /// that has expired are answered alike, so that nobody learns which ids there are.
     ///
     /// # Errors
-    /// 401 where there is none, it is not `Bearer`, or the key is not known; 503 where the keys
-    /// have not been read yet.
-    pub fn authenticate(&self, header: Option<&str>, now: UnixMillis) -> Result<Identity, Problem> {
-        let text = header.and_then(bearer).ok_or_else(Problem::unauthorized)?;
+    /// 401 where the key is not known; 503 where the keys have not been read yet.
+    pub fn identify(&self, text: &str, now: UnixMillis) -> Result<Identity, Problem> {
         if self.admin.matches(text) {
             return Ok(Identity::admin());
         }
@@ -231,6 +270,32 @@ fn bearer(header: &str) -> Option<&str> {
         .then(|| key.trim_matches(' '))
 }
 
+/// A caller, and the key that shows it: for a service that hands a call on in its caller's name.
+#[derive(Clone, Debug)]
+pub struct KeyHolder {
+    /// Who.
+    pub caller: Identity,
+    /// The key.
+    pub key: SecretString,
+}
+
+impl<S> FromRequestParts<S> for KeyHolder
+where
+    S: Send + Sync,
+    Authenticator: FromRef<S>,
+{
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<KeyHolder, Problem> {
+        let authenticator = Authenticator::from_ref(state);
+        let now = UnixMillis(now_unix_millis());
+        let key = authenticator.presented(parts, now)?;
+        let caller = authenticator.identify(key.expose(), now)?;
+        authenticator.admit(&caller, Instant::now())?;
+        Ok(KeyHolder { caller, key })
+    }
+}
+
 impl<S> FromRequestParts<S> for Identity
 where
     S: Send + Sync,
@@ -239,12 +304,8 @@ where
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Identity, Problem> {
-        let header = parts.headers.get(AUTHORIZATION);
-        let text = header.and_then(|value| value.to_str().ok());
-        let authenticator = Authenticator::from_ref(state);
-        let caller = authenticator.authenticate(text, UnixMillis(now_unix_millis()))?;
-        authenticator.admit(&caller, Instant::now())?;
-        Ok(caller)
+        let holder = KeyHolder::from_request_parts(parts, state).await?;
+        Ok(holder.caller)
     }
 }
 
@@ -304,9 +365,18 @@ mod tests {
         (minted, key)
     }
 
+    fn ask(auth: &Authenticator, pairs: &[(&str, &str)]) -> Result<Identity, Problem> {
+        let mut request = axum::http::Request::builder().method("POST").uri("/");
+        for (name, value) in pairs {
+            request = request.header(*name, *value);
+        }
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        let key = auth.presented(&parts, NOW)?;
+        auth.identify(key.expose(), NOW)
+    }
+
     fn status(auth: &Authenticator, key: &str, now: UnixMillis) -> u16 {
-        let header = format!("Bearer {key}");
-        let answer = auth.authenticate(Some(&header), now);
+        let answer = auth.identify(key, now);
         answer.map_or_else(|problem| problem.status().as_u16(), |_| 200)
     }
 
@@ -314,7 +384,7 @@ mod tests {
     fn only_the_whole_key_opens() {
         let auth = of("key-1", ring(true, &[]));
         for good in ["Bearer key-1", "bearer key-1", "Bearer  key-1 "] {
-            let caller = auth.authenticate(Some(good), NOW);
+            let caller = ask(&auth, &[("authorization", good)]);
             assert_eq!(caller, Ok(Identity::admin()), "{good}");
         }
         for bad in [
@@ -326,12 +396,38 @@ mod tests {
             "Basic key-1",
             "Bearerkey-1",
         ] {
-            let refused = auth.authenticate(Some(bad), NOW).unwrap_err();
+            let refused = ask(&auth, &[("authorization", bad)]).unwrap_err();
             assert_eq!(refused.status().as_u16(), 401, "{bad:?}");
         }
-        assert!(auth.authenticate(None, NOW).is_err());
+        assert!(ask(&auth, &[]).is_err());
         let open = of("", ring(true, &[]));
-        assert!(open.authenticate(Some("Bearer "), NOW).is_err());
+        assert!(ask(&open, &[("authorization", "Bearer ")]).is_err());
+    }
+
+    #[test]
+    fn a_cookie_is_a_key_where_sessions_are_and_only_from_our_page() {
+        let plain = of("key-1", ring(true, &[]));
+        let auth = plain.clone().with_sessions();
+        let rng = &mut rand::rngs::StdRng::seed_from_u64(1);
+        let sealed = |key: &str, rng: &mut rand::rngs::StdRng| {
+            let end = NOW + Duration::from_secs(1);
+            format!("posthorn={}", auth.sessions().unwrap().seal(key, end, rng))
+        };
+        let cookie = sealed("key-1", rng);
+        let ours = ("x-posthorn-request", "1");
+        let status = |auth: &Authenticator, pairs: &[(&str, &str)]| match ask(auth, pairs) {
+            Ok(_) => 200,
+            Err(problem) => problem.status().as_u16(),
+        };
+        assert_eq!(status(&auth, &[("cookie", &cookie), ours]), 200);
+        assert_eq!(status(&auth, &[("cookie", &cookie)]), 403);
+        assert_eq!(status(&plain, &[("cookie", &cookie), ours]), 401);
+        // What is said in a header goes before, also when it is wrong.
+        let wrong = ("authorization", "Bearer key-2");
+        assert_eq!(status(&auth, &[("cookie", &cookie), ours, wrong]), 401);
+        // A cookie is worth what its key is worth.
+        let revoked = sealed("key-2", rng);
+        assert_eq!(status(&auth, &[("cookie", &revoked), ours]), 401);
     }
 
     #[test]
@@ -339,8 +435,7 @@ mod tests {
         let (minted, key) = mint(1);
         let text = minted.text.expose();
         let auth = of("admin-key", ring(true, std::slice::from_ref(&key)));
-        let caller = auth.authenticate(Some(&format!("Bearer {text}")), NOW);
-        let caller = caller.unwrap();
+        let caller = auth.identify(text, NOW).unwrap();
         assert_eq!((caller.key(), caller.name()), (key.id.as_str(), "billing"));
         assert!(!caller.is_admin() && caller.require_admin().is_err());
         assert_eq!(
@@ -349,10 +444,7 @@ mod tests {
         );
         let (stranger, _) = mint(2);
         let other_secret = format!("phk_{}_{}", key.id, "0".repeat(64));
-        let refused = |text: &str, now| {
-            let header = format!("Bearer {text}");
-            auth.authenticate(Some(&header), now).unwrap_err()
-        };
+        let refused = |text: &str, now| auth.identify(text, now).unwrap_err();
         let expired = refused(text, NOW + Duration::from_secs(60));
         assert_eq!(expired, refused(&other_secret, NOW));
         assert_eq!(expired, refused(stranger.text.expose(), NOW));

@@ -18,6 +18,7 @@ pub mod openapi;
 pub mod problem;
 pub mod query;
 pub mod server;
+pub mod session;
 pub mod time;
 mod trace;
 
