@@ -1,7 +1,10 @@
 //! The routes, and the document that describes them: one list makes both.
 
 use crate::app::App;
-use crate::{api_keys, attempts, audit, breakers, deliveries, jobs, lanes, letters};
+use crate::{
+    api_keys, attempts, audit, breakers, deliveries, endpoints, jobs, lanes, letters, overview,
+    page, retention,
+};
 use axum::{Json, Router};
 use posthorn_http_api::openapi::describe_refusals;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -14,11 +17,13 @@ use utoipa_axum::routes;
 #[openapi(
     info(
         title = "Posthorn: operating",
-        description = "Dead letters, replays, attempts, circuit breakers, lanes, API keys \
-                       and the log of what was done.",
+        description = "The overview, endpoints' health, dead letters, replays, attempts, circuit \
+                       breakers, lanes, API keys and the log of what was done.",
     ),
     modifiers(&BearerKey),
     tags(
+        (name = "overview", description = "What flows, waits and was given up"),
+        (name = "endpoints", description = "Who is in trouble, and why"),
         (name = "dead letters", description = "Deliveries given up"),
         (name = "replays", description = "Sending many of them again"),
         (name = "attempts", description = "What happened"),
@@ -26,13 +31,13 @@ use utoipa_axum::routes;
         (name = "lanes", description = "Endpoints whose deliveries wait in order"),
         (name = "API keys", description = "Who may call; for the admin key only"),
         (name = "audit", description = "Who did what"),
+        (name = "retention", description = "What is kept, and what was dropped"),
+        (name = "page", description = "What the operator's page at / needs besides"),
     )
 )]
 struct Document;
 
 struct BearerKey;
-        (name = "retention", description = "What is kept, and what was dropped"),
-        (name = "page", description = "What the operator's page at / needs besides"),
 
 impl Modify for BearerKey {
     fn modify(&self, document: &mut OpenApi) {
@@ -45,7 +50,11 @@ impl Modify for BearerKey {
 
 fn described() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(overview::show_overview))
+        .routes(routes!(endpoints::list_endpoints))
+        .routes(routes!(endpoints::show_endpoint))
         .routes(routes!(letters::list::list_letters))
+        .routes(routes!(letters::list::count_letters))
         .routes(routes!(
             letters::show::show_letter,
             letters::delete::delete_letter
@@ -73,15 +82,6 @@ fn described() -> OpenApiRouter<App> {
             api_keys::calls::revoke_key
         ))
         .routes(routes!(audit::list_audit))
-        .routes(routes!(openapi_document))
-}
-
-/// This document.
-#[utoipa::path(
-    get,
-    path = "/v1/openapi.json",
-    tag = "document",
-    operation_id = "openapi",
         .routes(routes!(retention::api::show_retention))
         .routes(routes!(
             page::session::show_session,
@@ -91,6 +91,15 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(page::ingest::list_endpoints))
         .routes(routes!(page::ingest::show_endpoint))
         .routes(routes!(page::ingest::act_on_endpoint))
+        .routes(routes!(openapi_document))
+}
+
+/// This document.
+#[utoipa::path(
+    get,
+    path = "/v1/openapi.json",
+    tag = "document",
+    operation_id = "openapi",
     security(()),
     responses((status = 200, description = "OpenAPI", body = serde_json::Value))
 )]
@@ -109,5 +118,5 @@ pub fn document() -> OpenApi {
 /// Every route; `posthorn_http_api::dress` puts the rest around it.
 pub fn router(app: App) -> Router {
     let (router, _) = described().split_for_parts();
-    router.with_state(app)
+    router.merge(page::router()).with_state(app)
 }

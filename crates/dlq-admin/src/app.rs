@@ -50,7 +50,7 @@ impl App {
     ) -> App {
         let keys = Arc::new(store.keys().clone());
         App {
-            auth: Authenticator::new(admin, keys, Limiter::new(rate)),
+            auth: Authenticator::new(admin, keys, Limiter::new(rate)).with_sessions(),
             audit: Audit::new(store.broker().clone()),
             store,
             recently: Recently::default(),
@@ -58,6 +58,13 @@ impl App {
             drops: Drops::default(),
             shutdown,
         }
+    }
+
+    /// The same, with the address that the page's calls of the public API are handed on to.
+    #[must_use]
+    pub fn with_ingest(mut self, url: Option<IngestUrl>) -> App {
+        self.ingest = Ingest::from(url);
+        self
     }
 
     /// Does what `caller` asked for, after that has been written down, and to its end: see

@@ -1,5 +1,6 @@
 //! What the service is told.
 
+use crate::page::IngestUrl;
 use clap::{Args, Parser};
 use posthorn_runtime::config::{NatsArgs, ProcessArgs, RetentionArgs};
 use posthorn_runtime::{SecretString, ServiceConfig};
@@ -10,7 +11,7 @@ use std::net::SocketAddr;
 #[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Operating")]
 pub struct Settings {
-    /// Where the operator's API is served.
+    /// Where the operator's API and page are served.
     #[arg(
         long,
         env = "POSTHORN_LISTEN",
@@ -32,6 +33,11 @@ pub struct Settings {
         value_name = "PER_SECOND"
     )]
     pub key_rate_limit: u32,
+
+    /// Where ingest answers inside the network, as `http://host:port`: the page's calls about
+    /// endpoints are handed on to it, with the caller's key. Without it they are not offered.
+    #[arg(long, env = "POSTHORN_INGEST_URL", value_name = "URL")]
+    pub ingest_url: Option<IngestUrl>,
 }
 
 impl Settings {
@@ -96,6 +102,7 @@ mod tests {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             admin_key: key.map(|key| key.parse().unwrap()),
             key_rate_limit: 0,
+            ingest_url: None,
         }
     }
 

@@ -1,5 +1,5 @@
 //! The operator's room: dead letters, what happened to an event, circuit breakers, lanes, API keys
-//! and the log of who did what.
+//! and the log of who did what; and the page that shows it all.
 //!
 //! Everything here is about what the line has put aside. The service reads the streams DLQ and
 //! ATTEMPTS as logs, without consumers, and so takes nothing from the line and can be away or
@@ -20,15 +20,18 @@ pub mod audit;
 pub mod breakers;
 pub mod config;
 pub mod deliveries;
+pub mod endpoints;
 pub mod filter;
 pub mod jobs;
 pub mod lanes;
 pub mod letters;
+pub mod overview;
+pub mod page;
 pub mod replay;
+pub mod retention;
 pub mod scan;
 mod service;
 pub mod store;
-pub mod retention;
 #[cfg(test)]
 mod testing;
 pub mod view;

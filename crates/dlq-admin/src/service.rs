@@ -34,7 +34,7 @@ pub struct Deps {
     pub listener: TcpListener,
 }
 
-/// Serves the operator's API until shutdown.
+/// Serves the operator's API and page until shutdown.
 ///
 /// # Errors
 /// 64 without an admin key, 69 when the broker does not answer at the start.

@@ -47,7 +47,7 @@ pub struct ProbeView {
 
 impl BreakerView {
     /// Without the backlog, which is asked for where a view is shown.
-    pub(super) fn new(endpoint: &Endpoint, state: &BreakerState, now: UnixMillis) -> BreakerView {
+    pub(crate) fn new(endpoint: &Endpoint, state: &BreakerState, now: UnixMillis) -> BreakerView {
         let lease = state.probe.as_ref().map(|probe| probe.lease_until);
         let left_closed = state.phase != Phase::Closed;
         BreakerView {

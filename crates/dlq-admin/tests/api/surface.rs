@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 /// The contract's own list.
-const ROUTES: [(&str, &str); 24] = [
+const ROUTES: [(&str, &str); 33] = [
     ("GET", "/v1/dead-letters"),
     ("GET", "/v1/dead-letters/{id}"),
     ("DELETE", "/v1/dead-letters/{id}"),
@@ -36,6 +36,18 @@ const ROUTES: [(&str, &str); 24] = [
     ("DELETE", "/v1/api-keys/{id}"),
     ("GET", "/v1/audit"),
     ("GET", "/v1/openapi.json"),
+    ("GET", "/v1/overview"),
+    ("GET", "/v1/endpoints"),
+    ("GET", "/v1/endpoints/{endpoint}"),
+    ("GET", "/session"),
+    ("POST", "/session"),
+    ("DELETE", "/session"),
+    ("GET", "/ingest/tenants/{tenant}/endpoints"),
+    ("GET", "/ingest/tenants/{tenant}/endpoints/{endpoint}"),
+    (
+        "POST",
+        "/ingest/tenants/{tenant}/endpoints/{endpoint}/{action}",
+    ),
 ];
 
 fn documented() -> BTreeSet<(String, String)> {
@@ -78,15 +90,19 @@ fn the_document_has_every_route_of_the_contract_and_no_other() {
 async fn every_documented_route_is_there_and_wants_a_key() {
     let room = Room::open().await;
     for (method, template) in documented() {
-        let path = template.replace("{id}", "x").replace("{endpoint}", "x");
+        let names = ["{id}", "{endpoint}", "{tenant}", "{action}"];
+        let path = names
+            .iter()
+            .fold(template, |path, name| path.replace(name, "x"));
         for key in [None, Some("Bearer wrong"), Some("Basic b3A6"), Some(KEY)] {
             let mut request = Request::builder().method(method.as_str()).uri(&path);
             if let Some(key) = key {
                 request = request.header(header::AUTHORIZATION, key);
             }
             let (status, _) = room.send(request.body(Body::empty()).unwrap()).await;
-            let wanted = match path.as_str() {
-                "/v1/openapi.json" => StatusCode::OK,
+            let wanted = match (method.as_str(), path.as_str()) {
+                ("GET", "/v1/openapi.json" | "/session") => StatusCode::OK,
+                (_, "/session") => StatusCode::FORBIDDEN,
                 _ => StatusCode::UNAUTHORIZED,
             };
             assert_eq!(status, wanted, "{method} {path} with {key:?}");
@@ -107,6 +123,7 @@ fn settings(key: Option<&str>) -> Settings {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         admin_key: key.map(|key| key.parse().unwrap()),
         key_rate_limit: 0,
+        ingest_url: None,
     }
 }
 

@@ -117,6 +117,7 @@ fn settings(args: &BenchArgs) -> Settings {
             listen,
             admin_key: key,
             key_rate_limit: 0,
+            ingest_url: None,
         },
         drain_timeout: DRAIN,
     }

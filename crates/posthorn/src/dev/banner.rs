@@ -25,6 +25,7 @@ Posthorn is ready. Ctrl-C stops it.
 
   public API      {ingest_url}
   operator's API  {admin_url}
+  and page        {admin_url}/ (sign in with the key below)
   health          {ops_url}/readyz  {ops_url}/metrics
   NATS            {nats_url}
   API key         {api_key}

@@ -242,12 +242,13 @@ impl DevConfig {
         Ok(settings)
     }
 
-    /// The settings of the operator's API.
-    pub fn dlq_admin(&self, key: &SecretString) -> posthorn_dlq_admin::Settings {
+    /// The settings of the operator's API and page; `ingest` is where the public API answers.
+    pub fn dlq_admin(&self, key: &SecretString, ingest: &str) -> posthorn_dlq_admin::Settings {
         posthorn_dlq_admin::Settings {
             listen: self.admin_listen,
             admin_key: Some(key.clone()),
             key_rate_limit: self.key_rate_limit,
+            ingest_url: ingest.parse().ok(),
         }
     }
 }

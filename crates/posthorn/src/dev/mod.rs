@@ -115,7 +115,7 @@ async fn with_broker(
         ingest: config.ingest(&front.key, &front.secrets).map_err(rule)?,
         scheduler: config.scheduler.0.clone(),
         dispatcher: config.dispatcher(&front.secrets),
-        dlq_admin: config.dlq_admin(&front.key),
+        dlq_admin: config.dlq_admin(&front.key, &front.urls.ingest),
         drain_timeout: config.process.drain_timeout,
     };
     let system = System::start(settings, &broker, front.listeners, front.health, shutdown);
