@@ -106,7 +106,8 @@ impl<'a> Search<'a> {
     }
 }
 
-fn slack() -> i64 {
+/// [`CLOCK_SLACK`] in milliseconds.
+pub(crate) fn slack() -> i64 {
     i64::try_from(CLOCK_SLACK.as_millis()).unwrap_or(i64::MAX)
 }
 

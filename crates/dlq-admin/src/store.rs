@@ -2,18 +2,17 @@
 //! log, and four buckets.
 
 use crate::filter::LetterFilter;
-use crate::jobs::step::JobDesk;
-use crate::letters::all::All;
+use crate::jobs::step::{JobDesk, Listing};
 use crate::lanes::replayed::{Room, hand_in, room};
+use crate::letters::all::{self, All};
 use crate::replay::{Desk, Published};
 use posthorn_broker::codec::{ApiKey, AuditEntry, Parked};
 use posthorn_broker::{
-    Broker, BrokerError, BucketName, LogPage, LogReader, Logged, StreamName, Versioned, Watched,
-    Wire,
+    Broker, BrokerError, BucketName, LogReader, Logged, StreamName, Versioned, Watched, Wire,
 };
 use posthorn_delivery::{
-    Attempt, BreakerState, DeadLetter, Delivery, Endpoint, EndpointId, LaneId, LetterEntry, LetterId,
-    LetterState, MessageId, ReplayJob, Tenant, UnixMillis,
+    Attempt, BreakerState, DeadLetter, Delivery, Endpoint, EndpointId, LaneId, LetterEntry,
+    LetterId, LetterState, MessageId, ReplayJob, Tenant, UnixMillis,
 };
 use posthorn_http_api::auth::KEYS_CHECKED;
 use posthorn_lanes::Lanes;
@@ -160,7 +159,8 @@ impl Store {
         self.letters.last(&subject).await
     }
 
-    /// How many letters match and wait for an operator, and the last sequence looked at.
+    /// How many letters match and wait for an operator, and the last place in the register that
+    /// was looked at.
     ///
     /// # Errors
     /// When the broker fails.
@@ -267,11 +267,12 @@ impl JobDesk for Store {
         filter: &LetterFilter,
         from: u64,
         max: usize,
-    ) -> Result<LogPage<DeadLetter>, BrokerError> {
-        if self.is_wide(filter).await? {
-            return self.letters.read(">", from, max).await;
-        }
-        self.letters.read(&self.subject(filter), from, max).await
+    ) -> Result<Listing, BrokerError> {
+        all::listing(self, filter, from, max).await
+    }
+
+    async fn count_marked(&self, job: &ReplayJob) -> Result<u64, BrokerError> {
+        all::count_marked(self, job).await
     }
 
     async fn room(&self, lane: &LaneId, rate_per_second: u32) -> Result<Room, BrokerError> {

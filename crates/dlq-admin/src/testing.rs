@@ -1,12 +1,12 @@
 //! What the tests of this crate share: letters, jobs, and a desk that fails where it is told.
 
 use crate::filter::LetterFilter;
-use crate::jobs::step::JobDesk;
+use crate::jobs::step::{JobDesk, Listed, Listing};
 use crate::lanes::replayed::Room;
 use crate::replay::{Desk, Published};
 use crate::walk::BATCH;
 use bytes::Bytes;
-use posthorn_broker::{BrokerError, LogPage, Logged, Versioned};
+use posthorn_broker::{BrokerError, Logged, Versioned};
 use posthorn_delivery::attempt::AttemptResult;
 use posthorn_delivery::{
     AttemptSummary, DeadLetter, Delivery, EndpointId, EventId, LaneId, LetterId, LetterState,
@@ -48,6 +48,8 @@ pub(crate) fn letter(tenant: &str, event: u128, died_at: i64) -> DeadLetter {
         replays: 0,
         event_seq: 1,
         replay_id: String::new(),
+        entry: 0,
+        answer: String::new(),
     }
 }
 
@@ -68,6 +70,7 @@ pub(crate) fn job(upper: u64) -> ReplayJob {
         owner: String::new(),
         lease_until: UnixMillis(0),
         tenant: "acme".to_owned(),
+        recovery: None,
     }
 }
 
@@ -114,7 +117,12 @@ impl State {
     fn put(&mut self, letter: DeadLetter) -> u64 {
         self.letters.retain(|_, other| other.id != letter.id);
         self.last += 1;
-        self.letters.insert(self.last, letter);
+        let entry = match letter.state {
+            LetterState::Dead => self.last,
+            LetterState::Replaying | LetterState::Delivered => letter.entry,
+        };
+        self.letters
+            .insert(self.last, DeadLetter { entry, ..letter });
         self.last
     }
 
@@ -263,22 +271,32 @@ impl Desk for Model {
 }
 
 impl JobDesk for Model {
-    async fn read(
-        &self,
-        _: &LetterFilter,
-        from: u64,
-        max: usize,
-    ) -> Result<LogPage<DeadLetter>, BrokerError> {
+    async fn read(&self, _: &LetterFilter, from: u64, max: usize) -> Result<Listing, BrokerError> {
         let state = self.state();
-        let after = || state.letters.range(from..);
-        let items: Vec<_> = after()
-            .take(max.min(BATCH))
-            .map(|(s, l)| logged(*s, l))
+        let mut listed: Vec<_> = state
+            .letters
+            .iter()
+            .filter(|(_, letter)| letter.entry >= from && letter.state != LetterState::Delivered)
+            .map(|(sequence, letter)| Listed {
+                place: letter.entry,
+                letter: logged(*sequence, letter),
+            })
             .collect();
-        Ok(LogPage {
-            pending: (after().count() - items.len()) as u64,
-            items,
+        listed.sort_by_key(|listed| listed.place);
+        let all = listed.len();
+        listed.truncate(max.min(BATCH));
+        let last = listed.last().map(|listed| listed.place);
+        Ok(Listing {
+            looked_to: last.filter(|_| listed.len() < all),
+            looked_at: listed.len(),
+            letters: listed,
         })
+    }
+
+    async fn count_marked(&self, job: &ReplayJob) -> Result<u64, BrokerError> {
+        let letters = &self.state().letters;
+        let ours = letters.values().filter(|letter| letter.replay_id == job.id);
+        Ok(ours.count() as u64)
     }
 
     async fn room(&self, lane: &LaneId, _: u32) -> Result<Room, BrokerError> {

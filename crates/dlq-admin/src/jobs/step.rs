@@ -2,16 +2,17 @@
 //!
 //! The order is the promise: letters are sent and marked first, progress is reported after.
 //! A process that is killed anywhere in between leaves a cursor that is too low, and whoever
-//! takes over meets a part of the batch again. What was marked has moved beyond the job's
-//! upper end and is not met; what was sent and not marked yet derives the same message id.
+//! takes over meets a part of the batch again. What was marked is not dead any more and is
+//! passed over; what was sent and not marked yet derives the same message id. What has died
+//! again meanwhile stands in the register beyond the job's upper end, and is not met.
 
-use super::law::{self, Progress};
+use super::law::{self, Count, Progress};
 use crate::filter::LetterFilter;
 use crate::lanes::replayed::Room;
 use crate::replay::{Desk, ReplayError, Request, Verdict, replay_one};
 use crate::walk::BATCH;
 use futures_util::{StreamExt, TryStreamExt};
-use posthorn_broker::{BrokerError, LogPage, Logged, Versioned};
+use posthorn_broker::{BrokerError, Logged, Versioned};
 use posthorn_delivery::{DeadLetter, LaneId, ReplayJob, UnixMillis};
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -22,15 +23,42 @@ const CONCURRENCY: usize = 64;
 /// Letters that one batch looks at, however few of them match: each batch renews the lease.
 const MAX_LOOKED_AT: usize = 4 * BATCH;
 
+/// A letter, and where its death stands in the register: the order in which a job takes them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listed {
+    /// Its place in the register.
+    pub place: u64,
+    /// The letter as it is now.
+    pub letter: Logged<DeadLetter>,
+}
+
+/// Some letters in the order of their places.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Listing {
+    /// Those that match.
+    pub letters: Vec<Listed>,
+    /// Everything up to this place was looked at; `None` when nothing is left.
+    pub looked_to: Option<u64>,
+    /// How many places were looked at.
+    pub looked_at: usize,
+}
+
 /// What a job needs beyond a single replay.
 pub trait JobDesk: Desk {
-    /// Up to `max` letters (at most [`BATCH`]) of the filter's subject from a sequence on.
+    /// Up to `max` letters that match, in whatever state, from a place in the register on. It
+    /// looks at [`BATCH`] places at most.
     fn read(
         &self,
         filter: &LetterFilter,
         from: u64,
         max: usize,
-    ) -> impl Future<Output = Result<LogPage<DeadLetter>, BrokerError>> + Send;
+    ) -> impl Future<Output = Result<Listing, BrokerError>> + Send;
+
+    /// How many letters carry the id of a job: those that it has sent.
+    fn count_marked(
+        &self,
+        job: &ReplayJob,
+    ) -> impl Future<Output = Result<u64, BrokerError>> + Send;
 
     /// How much of a job at this rate a lane takes now.
     fn room(
@@ -66,12 +94,12 @@ pub enum StepError {
 
 /// Letters to be sent, and how far the search for them came.
 struct Found {
-    letters: Vec<Logged<DeadLetter>>,
+    letters: Vec<Listed>,
     cursor: u64,
 }
 
 /// What a batch came to.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Step {
     /// What is to be reported.
     pub progress: Progress,
@@ -79,6 +107,28 @@ pub struct Step {
     pub takes: Duration,
     /// The lane that takes no more; the next batch begins with a letter for it.
     pub full: Option<LaneId>,
+}
+
+impl Step {
+    /// The end of a job that can do nothing more: what is left counts as skipped.
+    #[must_use]
+    pub fn over(job: &ReplayJob) -> Step {
+        let nothing = Count::default();
+        Step {
+            progress: Progress {
+                cursor: job.upper,
+                counted: (!job.is_counted()).then_some(nothing),
+                ..Progress::default()
+            },
+            ..Step::default()
+        }
+    }
+
+    /// Whether there is nothing to report, nor to wait for.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.progress == Progress::default() && self.full.is_none()
+    }
 }
 
 /// Sends the next letters of a job, at most as many as a batch has and their lanes take.
@@ -98,14 +148,14 @@ pub async fn step<D: JobDesk>(
         .letters
         .into_iter()
         .enumerate()
-        .map(|(place, letter)| {
+        .map(|(place, listed)| {
             let request = Request {
                 id: job.id.clone(),
                 now,
                 not_before: now + law::at_rate(place, job.rate_per_second),
                 rate_per_second: job.rate_per_second,
             };
-            async move { replay_one(desk, &letter, &request).await }
+            async move { replay_one(desk, &listed.letter, &request).await }
         });
     let verdicts: Vec<Verdict> = futures_util::stream::iter(sending)
         .buffer_unordered(CONCURRENCY)
@@ -116,6 +166,7 @@ pub async fn step<D: JobDesk>(
         cursor: found.cursor,
         replayed: replayed as u64,
         skipped: (count - replayed) as u64,
+        counted: None,
     };
     Ok(Step {
         progress,
@@ -148,7 +199,7 @@ async fn fit<D: JobDesk>(
             continue;
         };
         if *left == 0 {
-            found.cursor = letter.sequence.saturating_sub(1);
+            found.cursor = letter.place.saturating_sub(1);
             found.letters.truncate(place);
             return Ok(Some(lane));
         }
@@ -157,12 +208,13 @@ async fn fit<D: JobDesk>(
     Ok(None)
 }
 
-fn lane_of(letter: &Logged<DeadLetter>) -> Option<LaneId> {
-    letter.value.endpoint_id.as_ref().map(LaneId::replay)
+fn lane_of(listed: &Listed) -> Option<LaneId> {
+    let endpoint = listed.letter.value.endpoint_id.as_ref();
+    endpoint.map(LaneId::replay)
 }
 
 /// A job's own letter that had been handed in before is the rest of a batch that was cut off.
-fn is_ours(verdict: Verdict) -> bool {
+pub(super) fn is_ours(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Sent | Verdict::Mended)
 }
 
@@ -178,38 +230,19 @@ async fn find<D: JobDesk>(
     };
     let mut looked_at = 0;
     while found.cursor < job.upper && found.letters.len() < wanted && looked_at < MAX_LOOKED_AT {
-        let max = BATCH.min(wanted.max(16));
-        let page = desk.read(filter, found.cursor + 1, max).await?;
-        looked_at += page.items.len();
-        let last = page.pending == 0;
-        take(&mut found, page.items, wanted, job.upper, filter);
-        if last && found.letters.len() < wanted {
-            found.cursor = job.upper;
-        }
+        let left = wanted - found.letters.len();
+        let page = desk.read(filter, found.cursor + 1, left).await?;
+        looked_at += page.looked_at;
+        let is_meant = |listed: &Listed| {
+            listed.place <= job.upper && filter.matches_dead(&listed.letter.value)
+        };
+        found
+            .letters
+            .extend(page.letters.into_iter().filter(is_meant));
+        let looked_to = page.looked_to.unwrap_or(job.upper);
+        found.cursor = looked_to.min(job.upper);
     }
     Ok(found)
-}
-
-fn take(
-    found: &mut Found,
-    items: Vec<Logged<DeadLetter>>,
-    wanted: usize,
-    upper: u64,
-    filter: &LetterFilter,
-) {
-    for letter in items {
-        if found.letters.len() == wanted {
-            return;
-        }
-        if letter.sequence > upper {
-            found.cursor = upper;
-            return;
-        }
-        found.cursor = letter.sequence;
-        if filter.matches_dead(&letter.value) {
-            found.letters.push(letter);
-        }
-    }
 }
 
 /// What became of a report.
@@ -260,28 +293,6 @@ pub async fn report<D: JobDesk>(
 /// Whether the job holds this progress over what it was before.
 fn is_reported(before: &ReplayJob, now: &ReplayJob, progress: Progress) -> bool {
     progress.cursor > before.cursor && now.cursor >= progress.cursor
-}
-
-/// How many letters beyond the job's upper end carry its id: those that it has sent.
-///
-/// # Errors
-/// When the broker fails.
-pub async fn count_marked<D: JobDesk>(
-    desk: &D,
-    job: &ReplayJob,
-    filter: &LetterFilter,
-) -> Result<u64, BrokerError> {
-    let mut marked = 0;
-    let mut from = job.upper + 1;
-    loop {
-        let page = desk.read(filter, from, BATCH).await?;
-        let ours = |letter: &&Logged<DeadLetter>| letter.value.replay_id == job.id;
-        marked += page.items.iter().filter(ours).count() as u64;
-        match page.items.last() {
-            Some(last) if page.pending > 0 => from = last.sequence + 1,
-            _ => return Ok(marked),
-        }
-    }
 }
 
 #[cfg(test)]

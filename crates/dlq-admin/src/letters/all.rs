@@ -6,18 +6,81 @@
 
 use super::search::letters_of;
 use crate::filter::LetterFilter;
-use crate::scan::Upwards;
+use crate::jobs::step::{Listed, Listing};
+use crate::scan::{Upwards, slack};
 use crate::store::Store;
+use crate::walk::BATCH;
 use futures_util::{StreamExt, TryStreamExt};
 use posthorn_broker::{BrokerError, Logged};
-use posthorn_delivery::{DeadLetter, LetterEntry};
+use posthorn_delivery::{DeadLetter, LetterEntry, ReplayJob, UnixMillis};
+
+/// Letters of a filter from a place in the register on, at most `max`.
+///
+/// # Errors
+/// When the broker fails.
+pub(crate) async fn listing(
+    store: &Store,
+    filter: &LetterFilter,
+    from: u64,
+    max: usize,
+) -> Result<Listing, BrokerError> {
+    let subject = store.entries(filter);
+    let page = store.register().read(&subject, from, BATCH).await?;
+    // So many that cannot be read would look like the end.
+    let blind = from.saturating_add(BATCH as u64 - 1);
+    let last = page.items.last().map_or(blind, |entry| entry.sequence);
+    let mut looked_to = (page.pending > 0).then_some(last);
+    let (mut meant, mut looked_at) = (Vec::new(), 0);
+    for entry in page.items {
+        if meant.len() == max {
+            looked_to = Some(entry.sequence.saturating_sub(1));
+            break;
+        }
+        looked_at += 1;
+        if filter.matches_entry(&entry.value) {
+            meant.push(entry);
+        }
+    }
+    let letters = letters_of(store, filter, meant).filter_map(|found| {
+        let listed = found.map(|(entry, letter)| {
+            letter.map(|letter| Listed {
+                place: entry.sequence,
+                letter,
+            })
+        });
+        std::future::ready(listed.transpose())
+    });
+    Ok(Listing {
+        letters: letters.try_collect().await?,
+        looked_to,
+        looked_at,
+    })
+}
+
+/// How many letters carry the id of a job. They were all written after it was asked for.
+///
+/// # Errors
+/// When the broker fails.
+pub(crate) async fn count_marked(store: &Store, job: &ReplayJob) -> Result<u64, BrokerError> {
+    let asked_at = UnixMillis(job.created_at.0.saturating_sub(slack()));
+    let from = store.letters().first_since(">", asked_at).await?;
+    let mut upwards = Upwards::from(store.letters(), ">", from).await?;
+    let mut marked = 0;
+    while let Some(batch) = upwards.batch().await? {
+        let ours = batch
+            .iter()
+            .filter(|letter| letter.value.replay_id == job.id);
+        marked += ours.count() as u64;
+    }
+    Ok(marked)
+}
 
 /// Letters in batches, oldest first.
 pub(crate) struct All<'a> {
     store: &'a Store,
     filter: &'a LetterFilter,
     way: Way<'a>,
-    /// The last letter that was there at the beginning.
+    /// The last place in the register at the beginning.
     upper: u64,
 }
 
@@ -32,7 +95,7 @@ impl<'a> All<'a> {
     /// # Errors
     /// When the broker fails.
     pub async fn begin(store: &'a Store, filter: &'a LetterFilter) -> Result<All<'a>, BrokerError> {
-        let (_, upper) = store.letters().bounds().await?;
+        let (_, upper) = store.register().bounds().await?;
         let way = match store.is_wide(filter).await? {
             true => Way::Letters(Upwards::all(store.letters(), ">").await?),
             false => Way::Entries(Upwards::all(store.register(), &store.entries(filter)).await?),
@@ -45,7 +108,7 @@ impl<'a> All<'a> {
         })
     }
 
-    /// The last sequence of a letter that may be among them.
+    /// The last place in the register of a letter that may be among them.
     pub fn upper(&self) -> u64 {
         self.upper
     }
@@ -63,8 +126,9 @@ impl<'a> All<'a> {
             },
         };
         let (filter, upper) = (self.filter, self.upper);
-        let is_meant =
-            |letter: &Logged<DeadLetter>| letter.sequence <= upper && filter.matches(&letter.value);
+        let is_meant = |letter: &Logged<DeadLetter>| {
+            letter.value.entry <= upper && filter.matches(&letter.value)
+        };
         Ok(letters.map(|letters| letters.into_iter().filter(is_meant).collect()))
     }
 
