@@ -66,5 +66,7 @@ fn letter() -> DeadLetter {
         replays: 0,
         event_seq: 1,
         replay_id: String::new(),
+        entry: 0,
+        answer: String::new(),
     }
 }
