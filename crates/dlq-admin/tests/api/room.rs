@@ -377,6 +377,8 @@ pub fn letter(owner: &str, event: u128, endpoint: u128) -> DeadLetter {
         replays: 0,
         event_seq: 1,
         replay_id: String::new(),
+        entry: 0,
+        answer: String::new(),
     }
 }
 
@@ -403,6 +405,6 @@ pub fn attempt(owner: &str, event: u128, endpoint: u128, number: u32) -> Attempt
         hold_until: None,
         disable_endpoint: false,
         in_order: false,
+        exchange: None,
     }
 }
-        exchange: None,

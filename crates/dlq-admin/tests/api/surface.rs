@@ -11,8 +11,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 /// The contract's own list.
-const ROUTES: [(&str, &str); 33] = [
+const ROUTES: [(&str, &str); 35] = [
     ("GET", "/v1/dead-letters"),
+    ("GET", "/v1/retention"),
+    ("GET", "/v1/dead-letters/count"),
     ("GET", "/v1/dead-letters/{id}"),
     ("DELETE", "/v1/dead-letters/{id}"),
     ("POST", "/v1/dead-letters/{id}/replay"),

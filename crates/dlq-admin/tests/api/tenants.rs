@@ -48,8 +48,9 @@ const NEW_KEY: &str = r#"{"name":"x","scopes":["publish"]}"#;
 
 /// Every call of the document, with what is asked of it about acme, and what a key of globex is
 /// answered.
-const CALLS: [(&str, &str, &str, u16); 30] = [
+const CALLS: [(&str, &str, &str, u16); 31] = [
     ("GET /v1/dead-letters", ACME, NO_BODY, 404),
+    ("GET /v1/dead-letters/count", ACME, NO_BODY, 404),
     ("GET /v1/dead-letters/{id}", "", NO_BODY, 404),
     ("DELETE /v1/dead-letters/{id}", "", NO_BODY, 404),
     ("POST /v1/dead-letters/{id}/replay", "", NO_BODY, 404),
@@ -196,6 +197,7 @@ async fn dlq_05_the_reserved_tenant_is_for_keys_of_all_tenants() {
     let two = two().await;
     let everywhere = key(&two.room, Value::Null, json!(["operate"])).await;
     for path in [
+        "/v1/dead-letters/count",
         "/v1/dead-letters",
         "/v1/attempts",
         "/v1/breakers",
