@@ -97,11 +97,13 @@ fn cell_raw<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// A wait for people: to a tenth of a second below a minute, to the second above.
+/// A wait for people: to the millisecond below a second, to a tenth of a second below a minute,
+/// to the second above.
 fn wait(millis: i64) -> String {
     let seconds = millis / 1_000;
     match seconds {
-        ..60 => format!("+{}.{} s", seconds, millis.rem_euclid(1_000) / 100),
+        ..1 => format!("+{millis} ms"),
+        1..60 => format!("+{}.{} s", seconds, millis.rem_euclid(1_000) / 100),
         60..3_600 => format!("+{}m {:02}s", seconds / 60, seconds % 60),
         _ => format!("+{}h {:02}m", seconds / 3_600, seconds / 60 % 60),
     }
@@ -140,7 +142,8 @@ mod tests {
     #[test]
     fn waits_are_said_as_people_do() {
         for (millis, said) in [
-            (90, "+0.0 s"),
+            (90, "+90 ms"),
+            (1_550, "+1.5 s"),
             (59_999, "+59.9 s"),
             (61_000, "+1m 01s"),
             (3_720_000, "+1h 02m"),

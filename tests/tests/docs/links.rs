@@ -36,7 +36,14 @@ fn leads_somewhere(document: &str, link: &str) -> bool {
 /// What looks like a path of this repository.
 fn is_path(span: &str) -> bool {
     let tops = [
-        "crates/", "tests/", "docs/", "deploy/", "proto/", ".ci/", ".config/",
+        "crates/",
+        "tests/",
+        "docs/",
+        "deploy/",
+        "proto/",
+        "examples/",
+        ".ci/",
+        ".config/",
     ];
     let plain = !span.contains([' ', '*', '{', '<', '…', ':']);
     plain && tops.iter().any(|top| span.starts_with(top))

@@ -67,16 +67,13 @@ pub(crate) async fn run(
     args: &RecoverArgs,
     output: Output,
 ) -> Result<(), Failure> {
-    let call = call.json(&args.to_json(posthorn_wiring::now()));
-    let reply = client.call(call).await?;
+    let body = args.to_json(posthorn_wiring::now());
+    let reply = client.call(call.json(&body)).await?;
     let answer = reply.json();
     if output == Output::Table
-        && let Some(oldest) = answer.get("oldest_retained").and_then(Value::as_str)
+        && let Some(remark) = beyond(&body, &answer)
     {
-        output::remark(&format!(
-            "events are kept since {}",
-            output::printable(oldest)
-        ));
+        output::remark(&remark);
     }
     // A count that takes long is a job as well.
     let is_count = answer.get("id").is_none();
@@ -87,6 +84,15 @@ pub(crate) async fn run(
         return reply.show(output, view::record);
     }
     progress::follow(client, &cell(&answer, "/id"), output).await
+}
+
+/// That what is asked for reaches further back than what is kept.
+fn beyond(body: &Value, answer: &Value) -> Option<String> {
+    let oldest = answer.get("oldest_retained")?.as_str()?;
+    let since = body.get("since")?.as_str()?;
+    // Both are in UTC and of one form, so that their texts sort as their times do.
+    let remark = format!("events are kept since {}", output::printable(oldest));
+    (since < oldest).then(|| format!("{remark}: what came before is gone"))
 }
 
 /// What would be sent, and what is left out.
@@ -127,6 +133,15 @@ mod tests {
             "include_delivered": true, "dry_run": true});
         assert_eq!(parse(line).to_json(now), wanted);
         assert!(Only::try_parse_from(["x"]).is_err());
+    }
+
+    #[test]
+    fn who_asks_for_more_than_is_kept_is_told() {
+        let body = json!({"since": "2030-01-31T08:00:00.000Z"});
+        let kept = |oldest| beyond(&body, &json!({"oldest_retained": oldest}));
+        assert!(kept("2030-01-31T09:00:00.000Z").unwrap().contains("T09:00"));
+        assert_eq!(kept("2030-01-30T09:00:00.000Z"), None);
+        assert_eq!(beyond(&body, &json!({"oldest_retained": null})), None);
     }
 
     #[test]

@@ -247,6 +247,8 @@ async fn lists_are_watched_in_both_forms() {
     let watched = ["--watch", "--every", "100ms", "--times", "3"];
     for list in [
         &["dlq", "list"][..],
+        &["overview"],
+        &["endpoints", "health"],
         &["lanes"],
         &["breakers", "list"],
         &["replays", "list"],
@@ -274,6 +276,65 @@ async fn lists_are_watched_in_both_forms() {
         screen.contains("\x1b[J") && screen.contains("dl_"),
         "{screen:?}"
     );
+    room.end().await;
+}
+
+#[tokio::test]
+async fn an_endpoint_in_trouble_is_seen_at_a_glance() {
+    let room = Room::new("503", 6).await;
+    let ill = ["endpoints", "health", "--trouble", "-q"];
+    eventually("its breaker is open", || async {
+        let ids = room.shown(&ill).await;
+        (ids.trim() == room.endpoint).then_some(())
+    })
+    .await;
+    let health = room
+        .shown(&["endpoints", "health", "--tenant", "acme"])
+        .await;
+    assert!(health.contains("failing"), "{health}");
+    let glance = room.shown(&["overview"]).await;
+    assert!(
+        glance.contains("endpoints 1   disabled 0   breakers open 1"),
+        "{glance}"
+    );
+    let of_one = room.place.ok(&["overview", "--tenant", "acme"]).await;
+    assert!(of_one["streams"].is_null());
+    let none = room
+        .shown(&["endpoints", "health", "--tenant", "globex"])
+        .await;
+    assert_eq!(none, "no such endpoints\n");
+    room.end().await;
+}
+
+#[tokio::test]
+async fn a_watch_outlives_a_restart() {
+    let mut room = Room::new("404", 0).await;
+    let data = room.place.data_arg();
+    let args = [
+        "endpoints",
+        "health",
+        "-w",
+        "--every",
+        "300ms",
+        "--output",
+        "json",
+    ];
+    let command = posthorn(&[&args[..], &["--data-dir", &data]].concat());
+    let mut watch = Running::start(command, room.place.folder.path(), "watch");
+    let seen = || watch.lines().len();
+    eventually("a look", || async { (seen() > 0).then_some(()) }).await;
+    room.dev.signal(Signal::SIGKILL);
+    room.dev.exit().await;
+    let before = seen();
+    room.dev = room.place.dev().await;
+    eventually("looks after the restart", || async {
+        (seen() > before + 1).then_some(())
+    })
+    .await;
+    let said = std::fs::read_to_string(room.place.folder.path().join("watch.err")).unwrap();
+    assert!(said.contains("does not answer"), "{said}");
+    watch.signal(Signal::SIGINT);
+    assert_eq!(watch.exit().await, None);
     room.end().await;
 }
 
