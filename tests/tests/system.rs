@@ -6,6 +6,8 @@
 mod callers;
 #[path = "system/crashes.rs"]
 mod crashes;
+#[path = "system/crossing.rs"]
+mod crossing;
 #[path = "system/dead_letters.rs"]
 mod dead_letters;
 #[path = "system/egress.rs"]
