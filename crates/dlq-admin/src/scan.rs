@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn what_is_passed_takes_no_room() {
-        let even = |message: &Logged<()>| message.sequence % 2 == 0;
+        let even = |message: &Logged<()>| message.sequence.is_multiple_of(2);
         let mut page = empty();
         assert!(!fill(&mut page, messages(&[9, 8, 7, 6, 3]), 2, &even));
         let found: Vec<u64> = page.items.iter().map(|message| message.sequence).collect();
