@@ -107,6 +107,7 @@ fn attempt(of: &Delivery) -> Attempt {
         hold_until: None,
         disable_endpoint: false,
         in_order: false,
+        detail: String::new(),
         exchange: None,
     }
 }

@@ -108,6 +108,8 @@ pub struct Attempt {
     pub disable_endpoint: bool,
     /// It was sent in order: a retry is left to the owner of the lane.
     pub in_order: bool,
+    /// The rule that kept the request from being made; empty where the result says it all.
+    pub detail: String,
     /// Of a test send: what was said and answered. Nothing else keeps it.
     pub exchange: Option<Box<Exchange>>,
 }

@@ -29,6 +29,7 @@ fn record(disposition: Disposition, generation: u64, at: UnixMillis) -> Attempt 
         hold_until: None,
         disable_endpoint: false,
         in_order: false,
+        detail: String::new(),
         exchange: None,
     }
 }

@@ -39,7 +39,6 @@ pub(crate) async fn settle(
     started: Started,
     answer: Answer,
 ) -> Result<(), BrokerError> {
-    let detail = answer.detail.clone();
     let mine = record(&delivery, endpoint, started, answer);
     let stored = context.broker.publish_attempt(&mine).await?;
     let first = if stored.duplicate {
@@ -56,7 +55,6 @@ pub(crate) async fn settle(
         record: &decided,
         sequence: stored.sequence,
         before: stored.duplicate,
-        detail,
     };
     finish(context, delivery, endpoint, settled).await
 }
@@ -67,8 +65,6 @@ struct Settled<'a> {
     sequence: u64,
     /// Whoever wrote it may have died over what follows from it.
     before: bool,
-    /// What a letter says beside its reason.
-    detail: String,
 }
 
 /// Carries out what was decided about a delivery that is sent in order, where its attempt was
@@ -92,7 +88,6 @@ pub(crate) async fn resume(context: &Context, delivery: &Delivery) -> Result<boo
         record: &decided,
         sequence,
         before: true,
-        detail: String::new(),
     };
     finish(context, delivery.clone(), endpoint, settled).await?;
     Ok(true)
@@ -148,6 +143,7 @@ fn record(
         hold_until: decision.hold_until,
         disable_endpoint: decision.disable_endpoint,
         in_order: delivery.release.in_order,
+        detail: answer.detail,
         exchange,
     }
 }
@@ -232,7 +228,7 @@ async fn carry_out(
         Disposition::Dead(reason) => {
             counter!("posthorn_dead_letters_total", "reason" => reason.as_str()).increment(1);
             let letter = DeadLetter {
-                detail: settled.detail,
+                detail: attempt.detail.clone(),
                 answer: excerpt(&attempt.response_body),
                 ..DeadLetter::of(&delivery, reason, now)
             };

@@ -186,6 +186,9 @@ pub struct LetterAttempt {
     /// The failure, where there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'static str>,
+    /// The rule that kept the request from being made, where one did and the log still has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
     latency_ms: u32,
     /// The first 4 KiB of the response where they are UTF-8; `null` when there was none or
     /// the log has dropped it.
@@ -205,6 +208,9 @@ impl LetterAttempt {
             number: summary.number,
             status: status_of(summary.result),
             error: error_of(summary.result),
+            detail: record
+                .map(|record| record.value.detail.clone())
+                .filter(|text| !text.is_empty()),
             latency_ms: summary.latency_ms,
             response_body: text,
             response_body_base64: base64,

@@ -109,6 +109,7 @@ impl Templates {
             hold_until: None,
             disable_endpoint: false,
             in_order: true,
+            detail: String::new(),
             exchange: None,
         };
         Templates { delivery, record }

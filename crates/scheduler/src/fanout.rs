@@ -185,6 +185,7 @@ async fn skip(broker: &Broker, delivery: &Delivery) -> Result<(), BrokerError> {
         hold_until: None,
         disable_endpoint: false,
         in_order: false,
+        detail: String::new(),
         exchange: None,
     };
     broker.publish_attempt(&record).await.map(drop)

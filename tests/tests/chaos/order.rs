@@ -144,6 +144,7 @@ fn record(delivery: &Delivery, disposition: Disposition) -> Attempt {
         hold_until: None,
         disable_endpoint: false,
         in_order: true,
+        detail: String::new(),
         exchange: None,
     }
 }

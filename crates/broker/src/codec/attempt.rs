@@ -38,6 +38,7 @@ impl Wire for Attempt {
             breaker_signal: signal_out(self.breaker_signal).into(),
             disable_endpoint: self.disable_endpoint,
             in_order: self.in_order,
+            detail: self.detail.clone(),
             exchange: self.exchange.as_deref().map(exchange_out),
         })
     }
@@ -76,6 +77,7 @@ impl Wire for Attempt {
             breaker_signal: signal_in(signal),
             disable_endpoint: message.disable_endpoint,
             in_order: message.in_order,
+            detail: message.detail,
             exchange: message.exchange.map(|seen| Box::new(exchange_in(seen))),
         })
     }

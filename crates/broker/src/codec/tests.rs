@@ -108,6 +108,7 @@ fn attempt() -> Attempt {
         hold_until: Some(UnixMillis(1_700_000_020_000)),
         disable_endpoint: true,
         in_order: true,
+        detail: "port 25 may not be called".to_owned(),
         exchange: Some(Box::new(posthorn_delivery::Exchange {
             request_headers: vec![("webhook-attempt".to_owned(), "1".to_owned())],
             response_headers: vec![("retry-after".to_owned(), "20".to_owned())],

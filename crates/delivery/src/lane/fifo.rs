@@ -131,6 +131,7 @@ mod tests {
             hold_until: None,
             disable_endpoint: false,
             in_order: true,
+            detail: String::new(),
             exchange: None,
         };
         (u64::from(hop) * 10, attempt)

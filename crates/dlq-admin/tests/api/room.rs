@@ -405,6 +405,7 @@ pub fn attempt(owner: &str, event: u128, endpoint: u128, number: u32) -> Attempt
         hold_until: None,
         disable_endpoint: false,
         in_order: false,
+        detail: String::new(),
         exchange: None,
     }
 }

@@ -31,6 +31,9 @@ pub(crate) struct AttemptView {
     /// Why none came back, for example `timeout`.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'static str>,
+    /// The rule that kept the request from being made, where one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
     /// How long it took, milliseconds.
     latency_ms: u32,
     /// The event, which receivers know as `webhook-id`.
@@ -73,6 +76,7 @@ impl AttemptView {
             number: attempt.number,
             status,
             error,
+            detail: Some(attempt.detail.clone()).filter(|text| !text.is_empty()),
             latency_ms: attempt.latency_ms,
             event_id: attempt.event_id.to_string(),
             event_type: attempt.event_type.to_string(),

@@ -28,6 +28,7 @@ fn attempt(endpoint: &str, number: u32) -> Attempt {
         hold_until: None,
         disable_endpoint: false,
         in_order: false,
+        detail: String::new(),
         exchange: None,
     }
 }

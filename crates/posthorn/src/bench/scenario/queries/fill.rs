@@ -165,6 +165,7 @@ impl Fill {
             hold_until: None,
             disable_endpoint: false,
             in_order: false,
+            detail: String::new(),
             exchange: None,
         }
     }
