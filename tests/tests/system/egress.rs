@@ -192,11 +192,66 @@ async fn ssrf_04_ssrf_06_the_rule_that_refuses_is_named_in_the_letter_of_a_test_
             assert_eq!(shown["reason"], "egress_denied", "{shown}");
             assert_eq!(shown["detail"], *rule, "{shown}");
             assert_eq!(shown["attempts"].as_array().unwrap().len(), 1);
+            assert_eq!(shown["attempts"][0]["detail"], *rule, "{shown}");
             assert!(!shown.to_string().contains("hush"), "{shown}");
+        }
+        // The record of the test and of the event, for its owner and for operators.
+        let own = town.api.get(&format!("{ENDPOINTS}/{id}/attempts")).await;
+        let all = format!("/v1/attempts?endpoint={id}");
+        let all = town.api.admin_get(&all).await;
+        for list in [own.unwrap().json(), all.unwrap().json()] {
+            assert_eq!(list["count"], 2, "{list}");
+            for attempt in list["items"].as_array().unwrap() {
+                assert_eq!(attempt["detail"], *rule, "{attempt}");
+                assert!(!attempt.to_string().contains("hush"), "{attempt}");
+            }
         }
     }
     town.got("/hook", 1).await;
     assert_eq!(town.receiver.count(), 1, "only the allowed host was called");
+}
+
+/// One rule at every place where a URL turns up.
+#[tokio::test(flavor = "multi_thread")]
+async fn https_is_required_where_a_url_is_made_changed_tested_and_called() {
+    const RULE: &str = "the URL's scheme is http; https is required here";
+    let _machine = shared().await;
+    let mut town = Town::of(Cluster::builder().copies(Role::Dispatcher, 0)).await;
+    // Made while it was permitted.
+    let id = town.endpoint("acme", "/hook", json!({})).await;
+    let strict = [("POSTHORN_EGRESS_ALLOW_HTTP", "false")];
+    town.cluster.add(Role::Dispatcher, &strict).await.unwrap();
+    town.cluster.add(Role::Ingest, &strict).await.unwrap();
+    let urls = |role| town.cluster.urls(role);
+    let (ingest, admin) = (urls(Role::Ingest).remove(1), urls(Role::DlqAdmin).remove(0));
+    let key = posthorn_tests::cluster::ADMIN_KEY;
+    let api = posthorn_tests::api::Api::new(vec![ingest], admin, key).unwrap();
+    let one = format!("{ENDPOINTS}/{id}");
+    let document = json!({"url": town.receiver.url("/other")});
+    for refused in [
+        api.post(ENDPOINTS, &document).await.unwrap(),
+        api.patch(&one, &document).await.unwrap(),
+        // Whatever else is changed, what is stored has to be right.
+        api.patch(&one, &json!({"description": "x"})).await.unwrap(),
+    ] {
+        let said = refused.json();
+        assert_eq!(refused.status, 422, "{said}");
+        assert_eq!(said["field"], "url", "{said}");
+        assert!(said.to_string().contains(RULE), "{said}");
+    }
+    let tested = api.post(&format!("{one}/test"), &json!({})).await.unwrap();
+    assert_eq!(tested.json()["detail"], RULE, "{}", tested.json());
+    api.publish("acme", "a.b", "{}").await.unwrap();
+    let letter = town.letters("", 1).await.remove(0);
+    assert_eq!(letter["detail"], RULE, "{letter}");
+    // What must be possible with an endpoint that may not be called: to stop and to mend it.
+    for action in ["pause", "resume"] {
+        let done = api.post(&format!("{one}/{action}"), &json!({})).await;
+        assert_eq!(done.unwrap().status, 200, "{action}");
+    }
+    let mended = json!({"url": "https://example.com/hook"});
+    assert_eq!(api.patch(&one, &mended).await.unwrap().status, 200);
+    assert_eq!(town.receiver.connections(), 0);
 }
 
 /// An endpoint from before `http` was forbidden is not called in plain.
