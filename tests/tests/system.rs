@@ -28,14 +28,20 @@ mod leaks;
 mod limits;
 #[path = "system/lookup.rs"]
 mod lookup;
-#[path = "system/processes.rs"]
-mod processes;
 #[path = "system/operational.rs"]
 mod operational;
+#[path = "system/processes.rs"]
+mod processes;
 #[path = "system/publishing.rs"]
 mod publishing;
+#[path = "system/recover.rs"]
+mod recover;
+#[path = "system/register.rs"]
+mod register;
 #[path = "system/replays.rs"]
 mod replays;
+#[path = "system/retention.rs"]
+mod retention;
 #[path = "system/sealing.rs"]
 mod sealing;
 #[path = "system/secrecy.rs"]

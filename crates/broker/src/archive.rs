@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Bytes of one read.
 const MAX_READ: usize = 2 * 1024 * 1024;
 /// The longest wait for the next message of an answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// An event in the archive.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,8 +3,8 @@
 
 use posthorn_broker::codec::IdempotencyMark;
 use posthorn_broker::{
-    Broker, BrokerError, BucketName, ConnectSettings, LaneStore, Patience, StreamName, Topology,
-    Waiting, Watched,
+    Broker, BrokerError, BucketName, ConnectSettings, LaneStore, Patience, Start, StreamName,
+    Topology, Waiting, Watched,
 };
 use posthorn_delivery::attempt::AttemptResult;
 use posthorn_delivery::delivery::ReleaseMark;
@@ -654,6 +654,67 @@ async fn js_17_behind_one_unreadable_event_the_next_are_found_before_they_are_ha
     .await;
     stop.cancel();
     running.await.unwrap();
+}
+
+/// Reads the whole archive of `acme` in pages of `max`.
+async fn archived(rig: &Rig, max: usize) -> Vec<posthorn_broker::Archived> {
+    let (archive, mut found, mut from) =
+        (rig.broker.archive(), Vec::new(), Start::Time(UnixMillis(1)));
+    let acme = Tenant::parse("acme").unwrap();
+    let filter = rig.broker.names().archived(&acme, ">");
+    loop {
+        let page = archive.read(&filter, from, max).await.unwrap();
+        found.extend(page.items);
+        if page.is_last {
+            return found;
+        }
+        assert_ne!(page.up_to, 0, "it goes on");
+        from = Start::Sequence(page.up_to + 1);
+    }
+}
+
+#[tokio::test]
+async fn js_17_the_archive_is_read_past_what_no_client_can_read() {
+    let rig = rig().await;
+    let plain =
+        b"NATS/1.0\r\nNats-Msg-Id: acme:1\r\nNats-Sequence: 77\r\nNats-Num-Pending: 0\r\n\r\n";
+    let all: [(&[u8], &[u8]); 8] = [
+        (b"posthorn.events.acme.a", plain),
+        (b"posthorn.events.acme.b", b"NATS/1.0\r\nX: \xff\r\n\r\n"),
+        (b"posthorn.events.globex.a", b"NATS/1.0\r\n\r\n"),
+        (b"posthorn.events.acme.b\xff", b"NATS/1.0\r\n\r\n"),
+        (b"posthorn.events.acme.c", b"NATS/1.0 204\r\nX: a\r\n\r\n"),
+        (b"posthorn.events.acme.b", b"NATS/1.0\r\nX: a\rb\r\n\r\n"),
+        (
+            b"posthorn.events.acme.d",
+            b"NATS/1.0\r\nContent-Type: text/plain\r\n\r\n",
+        ),
+        (b"posthorn.events.acme.b", b"NATS/1.0\r\nX: \xff\r\n\r\n"),
+    ];
+    for (subject, headers) in all {
+        publish_raw(&rig.server, subject, headers, b"hello").await;
+    }
+    eventually("all are archived", async || {
+        rig.broker.stream_messages(StreamName::Archive).await.ok() == Some(8)
+    })
+    .await;
+    for max in [3, 100] {
+        let found = archived(&rig, max).await;
+        let types: Vec<&str> = found.iter().map(|f| f.event.event_type.as_str()).collect();
+        assert_eq!(types, ["a", "c", "d"], "{max} at a time");
+        let places: Vec<_> = found.iter().map(|f| (f.sequence, f.event_seq)).collect();
+        assert_eq!(places, [(1, 1), (5, 5), (7, 7)]);
+        assert_eq!(&found[2].event.payload[..], b"hello");
+        assert_eq!(found[2].event.content_type, "text/plain");
+        assert!(!found[0].is_of_former_stream && found[0].stored_at > UnixMillis(0));
+        let acme = Tenant::parse("acme").unwrap();
+        assert_eq!(found[0].event.id, EventId::from_key(&acme, "acme:1"));
+    }
+    let (archive, filter) = (rig.broker.archive(), "posthorn.archive.acme.>");
+    assert_eq!(archive.at(filter, 7).await.unwrap().unwrap().event_seq, 7);
+    for none in [3, 8, 9] {
+        assert_eq!(archive.at(filter, none).await.unwrap(), None, "{none}");
+    }
 }
 
 async fn lane_store(rig: &Rig) -> (LaneStore, LaneId) {

@@ -7,8 +7,8 @@
 
 use crate::store::Store;
 use posthorn_broker::codec::Parked;
-use posthorn_broker::{BrokerError, LaneStore, LogPage};
-use posthorn_delivery::{Delivery, EndpointId, EventId, LaneId};
+use posthorn_broker::{BrokerError, LaneStore, LogPage, StreamName};
+use posthorn_delivery::{Delivery, EndpointId, Event, EventId, LaneId};
 use std::collections::HashMap;
 
 /// Reads of one place before somebody else has a turn: the lease is to be renewed.
@@ -40,7 +40,9 @@ impl Waiting {
         own: &str,
     ) -> Result<bool, BrokerError> {
         let places = store.lanes().store();
-        self.fanned_out = places.fanned_out().await?;
+        // An event leaves EVENTS when all that it owes has been stored.
+        let events = store.broker().log::<Event>(StreamName::Events).await?;
+        self.fanned_out = events.bounds().await?.0.saturating_sub(1);
         let all = self.lanes(places, endpoint, own).await?
             && self.dispatchers(places, endpoint, own).await?
             && self.lanes(places, endpoint, own).await?;
