@@ -58,11 +58,11 @@ pub(crate) async fn watch(context: Arc<Context>, settings: Settings, shutdown: S
 impl Alarms {
     async fn look(&mut self, context: &Context, settings: &Settings) -> Result<(), BrokerError> {
         let now = posthorn_wiring::now();
-        let failing = failing(context, settings.alarm_endpoint_failing, now);
+        let failing = failing(context, settings.alarm_failing_after, now);
         gauge!("posthorn_endpoints_failing").set(failing.len() as f64);
         for (endpoint, since) in self
             .failing
-            .news(failing, settings.alarm_endpoint_failing, now)
+            .news(failing, settings.alarm_failing_after, now)
         {
             let told = Notice::of_failing(&endpoint, since);
             context.notices.tell(Some(told)).await;
@@ -76,7 +76,7 @@ impl Alarms {
     async fn late(&mut self, context: &Context, settings: &Settings, now: UnixMillis) {
         let oldest = context.oldest_due();
         let hour = hour_of(now);
-        if oldest < settings.alarm_due_late || self.late_hour == Some(hour) {
+        if oldest < settings.alarm_late_after || self.late_hour == Some(hour) {
             return;
         }
         self.late_hour = Some(hour);

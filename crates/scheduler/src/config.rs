@@ -33,16 +33,16 @@ pub struct Settings {
     pub lane_concurrency: usize,
 
     /// Operators are told of an endpoint whose breaker has not been closed for so long.
-    #[arg(long, env = "POSTHORN_ALARM_ENDPOINT_FAILING", default_value = "1h", value_name = "DURATION",
+    #[arg(long, env = "POSTHORN_ALARM_FAILING_AFTER", default_value = "1h", value_name = "DURATION",
         value_parser = duration_between(Duration::from_secs(1), Duration::from_secs(365 * 86_400)))]
     #[serde(serialize_with = "as_duration_text")]
-    pub alarm_endpoint_failing: Duration,
+    pub alarm_failing_after: Duration,
 
     /// Operators are told when what is due has not been sent for so long, once an hour.
-    #[arg(long, env = "POSTHORN_ALARM_DUE_LATE", default_value = "5m", value_name = "DURATION",
+    #[arg(long, env = "POSTHORN_ALARM_LATE_AFTER", default_value = "5m", value_name = "DURATION",
         value_parser = duration_between(Duration::from_secs(1), Duration::from_secs(86_400)))]
     #[serde(serialize_with = "as_duration_text")]
-    pub alarm_due_late: Duration,
+    pub alarm_late_after: Duration,
 
     /// Operators are told when there are so many more dead letters than half an hour ago, once
     /// an hour.
@@ -58,8 +58,8 @@ impl Default for Settings {
             fanout_concurrency: 256,
             release_concurrency: 2_048,
             lane_concurrency: 4_096,
-            alarm_endpoint_failing: Duration::from_secs(3_600),
-            alarm_due_late: Duration::from_secs(300),
+            alarm_failing_after: Duration::from_secs(3_600),
+            alarm_late_after: Duration::from_secs(300),
             alarm_dlq_growth: 1_000,
         }
     }

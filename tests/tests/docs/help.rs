@@ -39,6 +39,7 @@ pub fn looks_like_a_setting(name: &str) -> bool {
         "PREFIX",
         "REPLICAS",
         "AFTER",
+        "GROWTH",
     ];
     words.iter().any(|word| name.ends_with(word))
 }

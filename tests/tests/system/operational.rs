@@ -64,7 +64,7 @@ async fn each_thing_is_told_once_over_several_copies() {
     let builder = Cluster::builder()
         .copies(Role::Dispatcher, 2)
         .copies(Role::Scheduler, 2)
-        .env("POSTHORN_ALARM_ENDPOINT_FAILING", "2s")
+        .env("POSTHORN_ALARM_FAILING_AFTER", "2s")
         .env("POSTHORN_ALARM_DLQ_GROWTH", "3");
     let town = Town::of(builder).await;
     alerts(&town).await;

@@ -94,7 +94,7 @@ contract! {
     OPERATIONAL_EVENT_FAILURES_TOTAL = Counter Count "posthorn_operational_event_failures_total" [],
         "Operational events that could not be published and were given up.";
     ENDPOINTS_FAILING = Gauge Count "posthorn_endpoints_failing" [],
-        "Endpoints whose circuit breaker has not been closed for `POSTHORN_ALARM_ENDPOINT_FAILING`.";
+        "Endpoints whose circuit breaker has not been closed for `POSTHORN_ALARM_FAILING_AFTER`.";
     ENDPOINTS_DISABLED_TOTAL = Counter Count "posthorn_endpoints_disabled_total" ["reason"],
         "Endpoints that Posthorn has disabled by itself, by reason (`gone`, `breaker`).";
     DROPPED_BY_LIMIT_TOTAL = Counter Count "posthorn_dropped_by_limit_total" ["stream", "limit"],
