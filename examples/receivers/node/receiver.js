@@ -69,7 +69,7 @@ async function receive(request) {
   if (!isGenuine(request.headers, body)) return 401;
   const id = request.headers['webhook-id'];
   if (!IS_NAME.test(id)) return 400;
-  // It is stored, then answered; the worker has its own time.
+  // What is stored can be answered; the worker has its own time.
   const isNew = await store(id, body);
   console.log(isNew ? 'new' : 'again', id);
   wake();

@@ -63,15 +63,21 @@ class Receiver(BaseHTTPRequestHandler):
     timeout = 10
 
     def do_POST(self):
-        length = int(self.headers.get("content-length") or 0)
-        if length > MAX_BODY:
+        length = self.headers.get("content-length", "")
+        if not length.isdigit():
+            return self.answer(411)
+        if int(length) > MAX_BODY:
             return self.answer(413)
-        body = self.rfile.read(length)
+        body = self.rfile.read(int(length))
         headers = {name.lower(): value for name, value in self.headers.items()}
         if not is_genuine(headers, body):
             return self.answer(401)
-        # It is stored, then answered; the worker has its own time.
-        is_new = store(headers["webhook-id"], body)
+        try:
+            is_new = store(headers["webhook-id"], body)
+        except sqlite3.Error:
+            # Not stored, so it has to come again.
+            return self.answer(503)
+        # It is stored, so it can be answered; the worker has its own time.
         print("new" if is_new else "again", headers["webhook-id"], flush=True)
         arrived.set()
         self.answer(204)
@@ -80,7 +86,7 @@ class Receiver(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("content-length", "0")
         # What was not read would be taken for the next request.
-        self.close_connection = status == 413
+        self.close_connection = status in (411, 413)
         self.end_headers()
 
     def log_message(self, *_):

@@ -67,7 +67,7 @@ async fn receive(
     let Some(id) = name(&headers) else {
         return StatusCode::BAD_REQUEST;
     };
-    // It is stored, then answered; the worker has its own time.
+    // What is stored can be answered; the worker has its own time.
     let (inbox, name) = (receiver.inbox.clone(), id.clone());
     let stored = spawn_blocking(move || store(&inbox, &name, &body)).await;
     let Ok(Ok(is_new)) = stored else {
