@@ -2,11 +2,13 @@
 
 use crate::support::{SOON, Town, metric, shared};
 use futures_util::future::join_all;
+use posthorn_tests::api::Api;
 use posthorn_tests::fault_proxy::FaultProxy;
 use posthorn_tests::wait::{eventually, eventually_some};
 use posthorn_tests::{Cluster, Role};
 use serde_json::{Value, json};
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -222,6 +224,37 @@ async fn ing_03_the_same_key_at_once_and_in_turn_is_one_event() {
         accepted += metric(&metrics, "posthorn_events_accepted_total", "").unwrap_or(0.0);
     }
     assert_eq!(accepted, 1.0);
+}
+
+/// The ids in EVENTS are made with the first of them; the marks are not.
+#[tokio::test(flavor = "multi_thread")]
+async fn js_12_a_key_outlives_a_change_of_the_secret_keys() {
+    let _machine = shared().await;
+    let mut town = Town::start().await;
+    town.endpoint("acme", "/hook", json!({})).await;
+    let publish = |api: Arc<Api>, key: &'static str| async move {
+        let sent = api.publish_with_key("acme", "a.b", key, "{}").await;
+        sent.unwrap()
+    };
+    let first = publish(town.api.clone(), "k").await;
+    let newer = "k2:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+    let keys = format!("{newer},{}", posthorn_tests::cluster::SECRET_KEYS);
+    let changed = [("POSTHORN_SECRET_KEYS", keys.as_str())];
+    town.cluster.add(Role::Ingest, &changed).await.unwrap();
+    let (ingest, admin) = (Role::Ingest, Role::DlqAdmin);
+    let (mut ingest, mut admin) = (town.cluster.urls(ingest), town.cluster.urls(admin));
+    let key = posthorn_tests::cluster::ADMIN_KEY;
+    let api = Api::new(vec![ingest.remove(1)], admin.remove(0), key).unwrap();
+    let api = Arc::new(api);
+    let again = publish(api.clone(), "k").await;
+    assert_eq!((again.id, again.duplicate), (first.id, true));
+    // And the other way round, while old and new copies run side by side.
+    let second = publish(api, "l").await;
+    let again = publish(town.api.clone(), "l").await;
+    assert_eq!((again.id, again.duplicate), (second.id, true));
+    town.receiver.wait_for(2, SOON).await.unwrap();
+    town.settled().await;
+    assert_eq!(town.receiver.count(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

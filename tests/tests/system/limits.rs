@@ -120,3 +120,38 @@ async fn js_15_by_nats_what_leaves_no_room_is_a_letter_and_hurts_nobody() {
         );
     }
 }
+
+/// Beside the largest payload: as many attributes as there may be, each as long as it may be, and
+/// for the rest of the message a trace context that is none.
+#[tokio::test(flavor = "multi_thread")]
+async fn js_15_by_nats_all_that_a_publisher_may_add_finds_room() {
+    let _machine = shared().await;
+    let town = Town::start().await;
+    let fails = json!({"retry": {"base": "10ms", "max_delay": "10ms", "max_attempts": 64}});
+    town.endpoint("acme", "/hook", fails).await;
+    town.receiver
+        .answer("/hook", Reply::status(500).body("r".repeat(8_192)));
+    let client = town.cluster.nats.client().await.unwrap();
+    let most = client.server_info().max_payload;
+    let context = async_nats::jetstream::new(client);
+    let mut headers = async_nats::HeaderMap::new();
+    for n in 0..32 {
+        headers.insert(format!("ce-{n}").as_str(), "v".repeat(1_024).as_str());
+    }
+    headers.insert("Content-Type", "t".repeat(1_024).as_str());
+    headers.insert("traceparent", "0".repeat(28_000).as_str());
+    let payload = body(most - 64 * 1024);
+    let subject = "posthorn.events.acme.a.b";
+    let sent = context.publish_with_headers(subject, headers, payload.clone().into());
+    sent.await.unwrap().await.unwrap();
+    let letter = town.letters("", 1).await.remove(0);
+    assert_eq!(letter["reason"], "exhausted", "{letter}");
+    town.settled().await;
+    let got = town.receiver.requests();
+    assert_eq!(got.len(), 64);
+    for request in got {
+        assert!(request.body() == payload.as_bytes());
+        assert_eq!(request.header("ce-31").map(str::len), Some(1_024));
+        assert_eq!(request.header("traceparent").map(str::len), Some(55));
+    }
+}
