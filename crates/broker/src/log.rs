@@ -179,9 +179,12 @@ impl<T: Wire> LogReader<T> {
         Ok(newest.max().map_or(Below::Nothing, Below::At))
     }
 
-    /// The same, and no more than `max_bytes` of payload, of which the first message may be
-    /// more by itself.
-    pub(crate) async fn read_within(
+    /// The same from a sequence or a time on, and no more than `max_bytes` of payload, of which
+    /// the first message may be more by itself.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn read_within(
         &self,
         filter: &str,
         from: Start,

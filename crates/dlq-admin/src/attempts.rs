@@ -2,7 +2,7 @@
 
 use crate::app::{App, bad_parameter, tenant_of};
 use crate::filter::FilterError;
-use crate::scan::{Search, newest};
+use crate::scan::{EVERYTHING, Search, newest};
 use crate::view::{AttemptRecord, Searched};
 use axum::Json;
 use axum::extract::State;
@@ -110,7 +110,8 @@ impl AttemptFilter {
             (Some(tenant), Some(endpoint), Some(event)) => names.attempt(tenant, endpoint, event),
             (_, Some(endpoint), _) => names.attempts_of_endpoint(tenant, endpoint.as_str()),
             (_, None, Some(event)) => names.attempts_of_event(tenant, event),
-            (_, None, None) => names.attempts_of_tenant(tenant),
+            (Some(tenant), None, None) => names.attempts_of_tenant(tenant.as_str()),
+            (None, None, None) => EVERYTHING.to_owned(),
         }
     }
 

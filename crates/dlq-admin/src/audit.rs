@@ -1,7 +1,7 @@
 //! The log of administrative acts over HTTP.
 
 use crate::app::{App, tenant_of};
-use crate::scan::{Search, newest};
+use crate::scan::{EVERYTHING, Search, newest};
 use axum::Json;
 use axum::extract::State;
 use posthorn_broker::codec::AuditEntry;
@@ -99,7 +99,11 @@ pub async fn list_audit(
     let since = query.since.as_deref().map(parse_rfc3339).transpose();
     let since = since.map_err(|rule| bad("since", &rule))?;
     let tenant = tenant_of(&caller, asked.as_ref())?;
-    let subject = app.store.broker().names().audit_of(tenant.as_ref());
+    let names = app.store.broker().names();
+    let subject = match &tenant {
+        Some(tenant) => names.audit_of(Some(tenant)),
+        None => EVERYTHING.to_owned(),
+    };
     let search = Search::page(&subject, paging.after_number()?).between(since, None);
     let page = newest(app.store.acts(), &search, paging.limit(), |entry| {
         since.is_none_or(|since| entry.value.at >= since)

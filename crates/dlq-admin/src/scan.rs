@@ -4,11 +4,15 @@
 //! page is full says so and where to go on, which is honest about a filter that the subjects of a
 //! stream do not serve, and better than a request that never ends.
 
-use crate::walk::{BATCH, Walk};
+mod upwards;
+
+use crate::walk::Walk;
 use posthorn_broker::{BrokerError, LogReader, Logged, Wire};
 use posthorn_delivery::UnixMillis;
 use std::time::Duration;
 use tokio::time::Instant;
+
+pub use upwards::Upwards;
 
 /// How much earlier than it happened a thing may be stored, by clocks that differ, before it is
 /// missed at the beginning of the time asked for.
@@ -16,6 +20,10 @@ pub const CLOCK_SLACK: Duration = Duration::from_secs(60);
 /// How much later than it happened a thing may be stored before it is missed at the end of the
 /// time asked for. Everything stored in between is looked at first, so it is short.
 pub const STORED_AFTER: Duration = Duration::from_secs(2);
+
+/// Everything in a stream. The server counts and finds that at once, while it goes through every
+/// subject for a filter that only comes to the same.
+pub const EVERYTHING: &str = ">";
 
 /// How much a search may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,11 +104,11 @@ impl<'a> Search<'a> {
         // look for it on one.
         if let Some(since) = self.since {
             let from = UnixMillis(since.0.saturating_sub(slack()));
-            first = first.max(log.first_since(">", from).await?.unwrap_or(end));
+            first = first.max(log.first_since(EVERYTHING, from).await?.unwrap_or(end));
         }
         if let Some(until) = self.until {
             let to = until + STORED_AFTER;
-            below = below.min(log.first_since(">", to).await?.unwrap_or(end));
+            below = below.min(log.first_since(EVERYTHING, to).await?.unwrap_or(end));
         }
         Ok(Walk::new(first, below))
     }
@@ -148,7 +156,8 @@ impl<'a, T: Wire> Backwards<'a, T> {
             if self.is_spent() {
                 return Ok(None);
             }
-            let answer = self.log.read(&self.subject, *window.start(), BATCH).await?;
+            let (from, most) = (*window.start(), self.walk.most());
+            let answer = self.log.read(&self.subject, from, most).await?;
             self.left = self.left.saturating_sub(answer.items.len());
             let more = answer.pending > 0;
             let found = (self.walk).answered(answer.items, more, |message| message.sequence);
@@ -232,65 +241,6 @@ fn fill<T>(
         page.items.push(message);
     }
     false
-}
-
-/// The messages of a subject from the oldest up to a sequence, in batches.
-pub struct Upwards<'a, T> {
-    log: &'a LogReader<T>,
-    subject: String,
-    next: u64,
-    upper: u64,
-}
-
-impl<'a, T: Wire> Upwards<'a, T> {
-    /// All messages of `subject` that are there now.
-    ///
-    /// # Errors
-    /// When the broker fails.
-    pub async fn all(log: &'a LogReader<T>, subject: &str) -> Result<Upwards<'a, T>, BrokerError> {
-        Upwards::from(log, subject, Some(1)).await
-    }
-
-    /// Those from a sequence on; of `None`, none.
-    ///
-    /// # Errors
-    /// When the broker fails.
-    pub async fn from(
-        log: &'a LogReader<T>,
-        subject: &str,
-        from: Option<u64>,
-    ) -> Result<Upwards<'a, T>, BrokerError> {
-        let (first, last) = log.bounds().await?;
-        Ok(Upwards {
-            log,
-            subject: subject.to_owned(),
-            next: from.map_or(last.saturating_add(1), |from| from.max(first).max(1)),
-            upper: last,
-        })
-    }
-
-    /// The last sequence that belongs to it.
-    #[must_use]
-    pub fn upper(&self) -> u64 {
-        self.upper
-    }
-
-    /// The next batch; `None` at the end.
-    ///
-    /// # Errors
-    /// When the broker fails.
-    pub async fn batch(&mut self) -> Result<Option<Vec<Logged<T>>>, BrokerError> {
-        if self.next > self.upper {
-            return Ok(None);
-        }
-        let mut page = self.log.read(&self.subject, self.next, BATCH).await?;
-        self.next = match page.items.last() {
-            Some(last) if page.pending > 0 => last.sequence.saturating_add(1),
-            _ => self.upper.saturating_add(1),
-        };
-        page.items.retain(|message| message.sequence <= self.upper);
-        Ok(Some(page.items))
-    }
 }
 
 #[cfg(test)]

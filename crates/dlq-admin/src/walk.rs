@@ -3,14 +3,17 @@
 //! The broker reads forwards only. To show the newest first, a reader asks for the window of
 //! sequences below the last, shows it backwards and goes on below it. Where matches are rare
 //! the window doubles, so the one letter among ten million messages is found in some twenty
-//! requests; where they are dense it shrinks until one answer holds all of it. Over a stretch
+//! requests; where they are dense it is as wide as one answer can hold. Over a stretch
 //! without any the broker can be asked for the next one below, and the walk leaps there.
 
 use posthorn_broker::Below;
 use std::ops::RangeInclusive;
 
-/// How many messages one request brings. With payloads of 256 KiB that is 64 MiB.
+/// How many messages one request brings where they may be large. With payloads of 256 KiB that
+/// is 64 MiB.
 pub const BATCH: usize = 256;
+/// How many small ones it brings at most: a search that goes on for long asks for more at once.
+const MOST: u64 = 1_000;
 
 /// A walk from a sequence downwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +50,13 @@ impl Walk {
         })
     }
 
-    /// Takes the answer to [`Walk::window`], which was asked for [`BATCH`] messages from the
+    /// How many messages to ask for.
+    #[must_use]
+    pub fn most(&self) -> usize {
+        usize::try_from(self.width.clamp(NARROWEST, MOST)).unwrap_or(BATCH)
+    }
+
+    /// Takes the answer to [`Walk::window`], which was asked for [`Walk::most`] messages from the
     /// window's beginning: ascending, possibly going on beyond its end, and with `more` behind
     /// it. Returns the messages of the window in descending order, or `None` when the answer did
     /// not reach the window's end; then a narrower window comes next.
@@ -68,6 +77,8 @@ impl Walk {
         self.high = low.saturating_sub(1);
         if answer.len() < BATCH / 4 {
             self.width = self.width.saturating_mul(2);
+        } else if self.width < MOST {
+            self.width = (self.width * 2).min(MOST);
         }
         answer.reverse();
         Some(answer)
@@ -104,10 +115,10 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    /// What the broker answers: up to a batch from `from` on, ascending.
-    fn read(stream: &BTreeSet<u64>, from: u64) -> (Vec<u64>, bool) {
+    /// What the broker answers: up to `most` from `from` on, ascending.
+    fn read(stream: &BTreeSet<u64>, from: u64, most: usize) -> (Vec<u64>, bool) {
         let mut after = stream.range(from..);
-        let answer: Vec<u64> = after.by_ref().take(BATCH).copied().collect();
+        let answer: Vec<u64> = after.by_ref().take(most).copied().collect();
         (answer, after.next().is_some())
     }
 
@@ -122,7 +133,7 @@ mod tests {
         while let Some(window) = walk.window() {
             requests += 1;
             assert!(requests < 10_000, "the walk does not end");
-            let (answer, more) = read(stream, *window.start());
+            let (answer, more) = read(stream, *window.start(), walk.most());
             let Some(messages) = walk.answered(answer, more, |s| *s) else {
                 continue;
             };

@@ -5,7 +5,7 @@
 //! which name each attempt's place; the time at which it was accepted, which most ids tell and
 //! every letter does; and the shard, which leaves one attempt in 64 to be looked at.
 
-use crate::scan::{Backwards, Budget, CLOCK_SLACK, STORED_AFTER, Search, Upwards};
+use crate::scan::{Backwards, Budget, CLOCK_SLACK, EVERYTHING, STORED_AFTER, Search, Upwards};
 use crate::store::Store;
 use futures_util::{StreamExt, TryStreamExt};
 use posthorn_broker::{BrokerError, Logged};
@@ -177,7 +177,7 @@ async fn forwards(
     let mut left = Budget::PAGE.messages();
     let subject = asked.subject(store);
     found.since = asked.since;
-    let from = store.attempts().first_since(">", since).await?;
+    let from = store.attempts().first_since(EVERYTHING, since).await?;
     let mut upwards = Upwards::from(store.attempts(), &subject, from).await?;
     while let Some(batch) = upwards.batch().await? {
         left = left.saturating_sub(batch.len());

@@ -7,7 +7,7 @@
 use super::search::letters_of;
 use crate::filter::LetterFilter;
 use crate::jobs::step::{Listed, Listing};
-use crate::scan::{Upwards, slack};
+use crate::scan::{EVERYTHING, Upwards, slack};
 use crate::store::Store;
 use crate::walk::BATCH;
 use futures_util::{StreamExt, TryStreamExt};
@@ -63,8 +63,8 @@ pub(crate) async fn listing(
 /// When the broker fails.
 pub(crate) async fn count_marked(store: &Store, job: &ReplayJob) -> Result<u64, BrokerError> {
     let asked_at = UnixMillis(job.created_at.0.saturating_sub(slack()));
-    let from = store.letters().first_since(">", asked_at).await?;
-    let mut upwards = Upwards::from(store.letters(), ">", from).await?;
+    let from = store.letters().first_since(EVERYTHING, asked_at).await?;
+    let mut upwards = Upwards::from(store.letters(), EVERYTHING, from).await?;
     let mut marked = 0;
     while let Some(batch) = upwards.batch().await? {
         let ours = batch
@@ -97,8 +97,11 @@ impl<'a> All<'a> {
     pub async fn begin(store: &'a Store, filter: &'a LetterFilter) -> Result<All<'a>, BrokerError> {
         let (_, upper) = store.register().bounds().await?;
         let way = match store.is_wide(filter).await? {
-            true => Way::Letters(Upwards::all(store.letters(), ">").await?),
-            false => Way::Entries(Upwards::all(store.register(), &store.entries(filter)).await?),
+            true => Way::Letters(Upwards::all(store.letters(), EVERYTHING).await?),
+            false => {
+                let entries = Upwards::all(store.register(), &store.entries(filter)).await?;
+                Way::Entries(entries.by(BATCH))
+            }
         };
         Ok(All {
             store,

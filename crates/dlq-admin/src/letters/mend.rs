@@ -4,7 +4,7 @@
 //! before there was a register never had, is made empty. No letter is lost by that, but none
 //! would be found either. Every letter that lies dead is then entered again.
 
-use crate::scan::Upwards;
+use crate::scan::{EVERYTHING, Upwards};
 use crate::store::Store;
 use futures_util::{StreamExt, TryStreamExt};
 use posthorn_broker::{BrokerError, Logged};
@@ -32,7 +32,7 @@ async fn enter_all(store: &Store) -> Result<usize, BrokerError> {
         return Ok(0);
     }
     let mut entered = 0;
-    let mut upwards = Upwards::all(store.letters(), ">").await?;
+    let mut upwards = Upwards::all(store.letters(), EVERYTHING).await?;
     while let Some(batch) = upwards.batch().await? {
         let dead = batch
             .into_iter()

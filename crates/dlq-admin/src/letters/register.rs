@@ -2,6 +2,7 @@
 //! of, and both at once when one is thrown away.
 
 use crate::filter::LetterFilter;
+use crate::scan::EVERYTHING;
 use crate::store::Store;
 use posthorn_broker::{BrokerError, Logged};
 use posthorn_delivery::{DeadLetter, LetterEntry};
@@ -13,8 +14,10 @@ impl Store {
     /// The subject that holds every entry of a filter.
     #[must_use]
     pub fn entries(&self, filter: &LetterFilter) -> String {
-        let (tenant, endpoint, reason) = filter.entry_tokens();
-        self.broker().names().entries(tenant, endpoint, reason)
+        match filter.entry_tokens() {
+            ("*", "*", "*") => EVERYTHING.to_owned(),
+            (tenant, endpoint, reason) => self.broker().names().entries(tenant, endpoint, reason),
+        }
     }
 
     /// The letter that an entry of the register is of, as it is now; `None` where it is none's.
@@ -63,13 +66,10 @@ impl Store {
     /// # Errors
     /// When the broker fails.
     pub async fn is_wide(&self, filter: &LetterFilter) -> Result<bool, BrokerError> {
-        let (meant, all) = (
-            self.entries(filter),
-            self.broker().names().entries("*", "*", "*"),
-        );
+        let meant = self.entries(filter);
         let (meant, all) = tokio::try_join!(
             self.register().how_many(&meant),
-            self.register().how_many(&all),
+            self.register().how_many(EVERYTHING),
         )?;
         Ok(meant.saturating_mul(WIDE) >= all)
     }
