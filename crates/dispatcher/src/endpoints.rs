@@ -10,9 +10,6 @@ use std::time::Duration;
 /// A snapshot lags by a millisecond; one that lags longer is waited for, up to this.
 const MAX_LAG: Duration = Duration::from_secs(5);
 const TRIES: u32 = 8;
-/// So long after an endpoint was disabled it may still be told of: the broker remembers for
-/// longer that it was.
-const JUST_NOW: Duration = Duration::from_secs(5 * 60);
 
 /// The key of an endpoint in its bucket.
 pub(crate) fn key(tenant: &Tenant, endpoint: &EndpointId) -> String {
@@ -43,8 +40,7 @@ pub(crate) async fn find(
 }
 
 /// Disables an endpoint, whoever else changes it meanwhile. One that is disabled already, or
-/// gone, stays as it is. Returns it where it was disabled for this reason, by this call or a
-/// moment ago by another.
+/// gone, stays as it is. Returns it where it was disabled by this call.
 pub(crate) async fn disable(
     context: &Context,
     endpoint: &Endpoint,
@@ -57,9 +53,8 @@ pub(crate) async fn disable(
         let Some(found) = bucket.get(&key).await? else {
             return Ok(None);
         };
-        if let Some((other, since)) = found.value.disabled {
-            let just_now = other == reason && now.since(since) < JUST_NOW;
-            return Ok(just_now.then_some(found.value));
+        if found.value.disabled.is_some() {
+            return Ok(None);
         }
         let mut changed = found.value;
         changed.disabled = Some((reason, now));

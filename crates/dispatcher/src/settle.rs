@@ -54,7 +54,6 @@ pub(crate) async fn settle(
     let settled = Settled {
         record: &decided,
         sequence: stored.sequence,
-        before: stored.duplicate,
     };
     finish(context, delivery, endpoint, settled).await
 }
@@ -63,8 +62,6 @@ pub(crate) async fn settle(
 struct Settled<'a> {
     record: &'a Attempt,
     sequence: u64,
-    /// Whoever wrote it may have died over what follows from it.
-    before: bool,
 }
 
 /// Carries out what was decided about a delivery that is sent in order, where its attempt was
@@ -87,7 +84,6 @@ pub(crate) async fn resume(context: &Context, delivery: &Delivery) -> Result<boo
     let settled = Settled {
         record: &decided,
         sequence,
-        before: true,
     };
     finish(context, delivery.clone(), endpoint, settled).await?;
     Ok(true)
@@ -101,7 +97,7 @@ async fn finish(
 ) -> Result<(), BrokerError> {
     let judged = endpoint.filter(|_| !delivery.test);
     let (told, done) = tokio::join!(
-        tell(context, judged, settled.record, settled.before),
+        tell(context, judged, settled.record),
         carry_out(context, delivery, settled),
     );
     if let Err(error) = told {
@@ -149,13 +145,11 @@ fn record(
 }
 
 /// Tells the breaker, and disables an endpoint that is gone or has been down for days. Operators
-/// are told what that has changed; where the attempt was settled `before`, once more, because
-/// whoever settled it may have died before he did.
+/// are told what that has changed; where this process dies before, schedulers see it.
 async fn tell(
     context: &Context,
     endpoint: Option<&Endpoint>,
     attempt: &Attempt,
-    before: bool,
 ) -> Result<(), BrokerError> {
     let Some(endpoint) = endpoint else {
         return Ok(());
@@ -173,10 +167,6 @@ async fn tell(
     let moved = context.breakers.report(endpoint, attempted).await?;
     if let Some((from, to)) = &moved {
         context.notices.breaker(endpoint, from, to).await;
-    } else if before && let Some(known) = context.breakers.get(&endpoint.id) {
-        let state = known.value.for_target(endpoint.target_epoch);
-        let told = Notice::of_standing(endpoint, &state, attempt.breaker_generation);
-        context.notices.tell(told).await;
     }
     if moved.is_some_and(|(_, to)| has_been_down_for(&to, context.disable_after)) {
         disable(context, endpoint, DisabledReason::Breaker).await?;

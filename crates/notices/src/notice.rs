@@ -162,23 +162,6 @@ impl Notice {
         }
     }
 
-    /// Of a breaker that has moved since an attempt began under `generation`, for whoever finds
-    /// that this attempt had been settled before and its settler may have died before he told.
-    #[must_use]
-    pub fn of_standing(
-        endpoint: &Endpoint,
-        state: &BreakerState,
-        generation: u64,
-    ) -> Option<Notice> {
-        if state.generation <= generation {
-            return None;
-        }
-        Some(match state.phase {
-            Phase::Closed => closed(endpoint, state, state.opened_at),
-            Phase::Open | Phase::HalfOpen => opened(endpoint, state),
-        })
-    }
-
     /// Of an endpoint that is disabled.
     #[must_use]
     pub fn of_disabled(endpoint: &Endpoint) -> Option<Notice> {

@@ -3,7 +3,7 @@
 use posthorn_broker::{BrokerError, Versioned, Watched};
 use posthorn_delivery::breaker::Phase;
 use posthorn_delivery::{BreakerState, EndpointId};
-use std::sync::Arc;
+use std::collections::HashSet;
 use tokio::sync::watch;
 
 pub(crate) struct Breakers {
@@ -30,11 +30,12 @@ impl Breakers {
         )
     }
 
-    /// Those that are not closed, by endpoint.
-    pub fn not_closed(&self) -> Vec<(String, Arc<Versioned<BreakerState>>)> {
-        let mut all = self.watched.all();
-        all.retain(|(_, state)| state.value.phase != Phase::Closed);
-        all
+    /// The endpoints whose breakers are not closed.
+    pub fn not_closed(&self) -> HashSet<String> {
+        let all = self.watched.all().into_iter();
+        all.filter(|(_, state)| state.value.phase != Phase::Closed)
+            .map(|(endpoint, _)| endpoint)
+            .collect()
     }
 
     pub fn changes(&self) -> watch::Receiver<Option<u64>> {
