@@ -174,12 +174,6 @@ async fn no_header_of_a_publisher_touches_what_another_has_published() {
         let refused = answer["error"]["err_code"].is_u64();
         assert!(refused || answer["seq"].is_u64(), "{lines}: {answer}");
         taken += u64::from(!refused);
-        std::thread::sleep(std::time::Duration::from_millis(300));
-        eprintln!(
-            "DBG {lines:?} {answer} ev={} ar={}",
-            intake.subjects("EVENTS").await,
-            intake.subjects("ARCHIVE").await
-        );
     }
     for (stream, subjects) in [("EVENTS", "events"), ("ARCHIVE", "archive")] {
         let what = format!("{stream} has what was taken");
