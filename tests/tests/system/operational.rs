@@ -2,6 +2,9 @@
 //! none that is about itself.
 
 use crate::support::{SOON, Town, shared, text};
+use posthorn_broker::{Broker, BucketName, ConnectSettings, Topology};
+use posthorn_delivery::breaker::{close_by_hand, open_by_hand};
+use posthorn_delivery::{BreakerState, DisabledReason, Endpoint};
 use posthorn_tests::{Cluster, Reply, Role, eventually};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,7 +62,7 @@ async fn alerts(town: &Town) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_thing_is_told_once_over_several_copies() {
+async fn dlq_06_each_thing_is_told_once_over_several_copies_and_nothing_secret() {
     let _machine = shared().await;
     let builder = Cluster::builder()
         .copies(Role::Dispatcher, 2)
@@ -244,4 +247,60 @@ async fn a_storm_of_dead_letters_is_told_in_numbers() {
         .unwrap();
     assert_eq!(many["data"]["reason"], "permanent_status");
     assert!(many["data"]["letter_id"].is_null());
+}
+
+/// What a dispatcher writes into the buckets and dies over, before it tells.
+#[tokio::test(flavor = "multi_thread")]
+async fn ops_06_what_its_maker_died_over_is_told_all_the_same() {
+    let _machine = shared().await;
+    let town = Town::start().await;
+    alerts(&town).await;
+    let id = town
+        .endpoint("acme", "/hook", json!({"breaker": breaker()}))
+        .await;
+    let settings = ConnectSettings::plain(town.cluster.nats.url(), "test");
+    let broker = Broker::connect(&settings, Topology::new("posthorn"))
+        .await
+        .unwrap();
+    let now = posthorn_wiring::now();
+    let state = open_by_hand(&BreakerState::default(), now + SOON, now);
+    let breakers = broker.bucket(BucketName::Breakers).await.unwrap();
+    breakers.put(&id, &state).await.unwrap();
+    let told = wait_for(&town, "posthorn.breaker.opened", 1).await;
+    assert_eq!(told[0]["data"]["endpoint_id"], id.as_str());
+    let endpoints = broker
+        .bucket::<Endpoint>(BucketName::Endpoints)
+        .await
+        .unwrap();
+    let key = format!("acme.{id}");
+    let mut endpoint = endpoints.get(&key).await.unwrap().unwrap().value;
+    endpoint.disabled = Some((DisabledReason::Breaker, now));
+    endpoints.put(&key, &endpoint).await.unwrap();
+    let told = wait_for(&town, "posthorn.endpoint.disabled", 1).await;
+    assert_eq!(told[0]["data"]["reason"], "breaker");
+    breakers.put(&id, &close_by_hand(&state)).await.unwrap();
+    wait_for(&town, "posthorn.breaker.closed", 1).await;
+}
+
+/// Everything is up but those who send: that it is late is told as soon as it can be.
+#[tokio::test(flavor = "multi_thread")]
+async fn ops_04_work_that_nobody_does_is_told_of() {
+    let _machine = shared().await;
+    let builder = Cluster::builder()
+        .copies(Role::Dispatcher, 0)
+        .copies(Role::Scheduler, 2)
+        .env("POSTHORN_ALARM_LATE_AFTER", "2s");
+    let mut town = Town::of(builder).await;
+    alerts(&town).await;
+    town.endpoint("acme", "/hook", json!({})).await;
+    town.publish("acme", "{}").await;
+    eventually(SOON, "it is told", || async { archived(&town).await >= 1 })
+        .await
+        .unwrap_or_else(|error| panic!("{error}\n{}", town.last_words()));
+    town.cluster.add(Role::Dispatcher, &[]).await.unwrap();
+    let told = wait_for(&town, "posthorn.due.late", 1).await;
+    assert!(told[0]["data"]["oldest_due_seconds"].as_u64() >= Some(2));
+    town.got("/hook", 1).await;
+    // The clock may have struck in between.
+    assert!(of_type(&town, "posthorn.due.late").len() <= 2);
 }
