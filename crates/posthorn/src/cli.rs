@@ -116,7 +116,7 @@ mod tests {
             &format!("endpoints delete {id} --tenant t"),
             &format!("endpoints rotate {id} --tenant t --overlap 1h"),
             &format!("endpoints test {id} --tenant t"),
-            &format!("endpoints patch {id} --tenant t --timeout 5s"),
+            &format!("endpoints patch {id} --timeout 5s"),
             &format!("endpoints attempts {id} --tenant t --limit 5 --watch"),
             &format!("endpoints recover {id} --tenant t --since 6h --rate 5 --dry-run"),
             &format!("endpoints secret {id} --tenant t"),
@@ -179,7 +179,7 @@ mod tests {
             "dlq delete",
             "dlq list --times 3",
             "replays show rpl_1 --follow --watch",
-            "endpoints recover ep_1 --tenant t",
+            "endpoints recover ep_1",
             "completions tcl",
             "man",
         ] {

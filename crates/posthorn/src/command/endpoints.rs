@@ -4,6 +4,7 @@ use super::endpoint_options::EndpointOptions;
 use super::health::{self, HealthArgs};
 use super::listing::{ListArgs, Listing};
 use super::recover::{self, RecoverArgs};
+use super::target::{One, Target};
 use super::trial;
 use crate::address::{ConnectArgs, Service};
 use crate::client::{Call, Client};
@@ -12,7 +13,7 @@ use crate::output::Output;
 use crate::view;
 use clap::{Args, Subcommand};
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 const ENDPOINTS: Listing = Listing {
     columns: &[
@@ -57,15 +58,6 @@ struct Whose {
 
     #[command(flatten)]
     connect: ConnectArgs,
-}
-
-#[derive(Debug, Args)]
-struct One {
-    /// The endpoint's id.
-    id: String,
-
-    #[command(flatten)]
-    whose: Whose,
 }
 
 #[derive(Debug, Subcommand)]
@@ -149,54 +141,61 @@ pub(crate) async fn run(args: &EndpointsArgs, output: Output) -> Result<(), Fail
             options,
             whose,
         } => {
-            let call = on(whose, Method::POST, &[]).json(&options.to_json(Some(url))?);
-            show(whose, call, output, view::record).await
+            let call = of(whose, Method::POST).json(&options.to_json(Some(url))?);
+            let client = Client::new(&whose.connect)?;
+            client.show(call, output, view::record).await
         }
         Action::List { list, whose } => {
             let client = Client::new(&whose.connect)?;
-            let call = on(whose, Method::GET, &[]);
+            let call = of(whose, Method::GET);
             ENDPOINTS.show(&client, call, list, output).await
         }
+        Action::Health(args) => health::run(args, output).await,
         Action::Attempts { list, one } => {
-            let client = Client::new(&one.whose.connect)?;
-            let call = on(&one.whose, Method::GET, &[&one.id, "attempts"]);
-            ATTEMPTS.show(&client, call, list, output).await
+            let target = Target::of(one).await?;
+            let call = target.call(Method::GET, &["attempts"]);
+            ATTEMPTS.show(&target.client, call, list, output).await
         }
-        Action::Show(one) => act(one, Method::GET, None, output).await,
         Action::Update { url, options, one } => {
             let patch = options.to_json(url.as_deref())?;
-            let call = on(&one.whose, Method::PATCH, &[&one.id]).json(&patch);
-            show(&one.whose, call, output, view::record).await
+            let target = Target::of(one).await?;
+            let call = target.call(Method::PATCH, &[]).json(&patch);
+            target.client.show(call, output, view::record).await
         }
-        Action::Pause(one) => act(one, Method::POST, Some("pause"), output).await,
-        Action::Resume(one) => act(one, Method::POST, Some("resume"), output).await,
-        Action::Delete(one) => {
-            let call = on(&one.whose, Method::DELETE, &[&one.id]);
-            show(&one.whose, call, output, |_| {
-                format!("{} is deleted", one.id)
-            })
-            .await
-        }
-        Action::Rotate { overlap, one } => {
-            let call = on(&one.whose, Method::POST, &[&one.id, "secret", "rotate"]);
-            let call = call.json(&json!({ "overlap": overlap }));
-            show(&one.whose, call, output, view::record).await
-        }
-        Action::Secret(one) => act(one, Method::GET, Some("secret"), output).await,
-        Action::Health(args) => health::run(args, output).await,
+        Action::Show(one) => act(one, Method::GET, &[], output).await,
+        Action::Pause(one) => act(one, Method::POST, &["pause"], output).await,
+        Action::Resume(one) => act(one, Method::POST, &["resume"], output).await,
+        Action::Secret(one) => act(one, Method::GET, &["secret"], output).await,
+        Action::Delete(one) => delete(one, output).await,
+        Action::Rotate { overlap, one } => rotate(one, overlap, output).await,
         Action::Test { wait, one } => test(one, wait.as_deref(), output).await,
         Action::Recover { recover, one } => {
-            let client = Client::new(&one.whose.connect)?;
-            let call = on(&one.whose, Method::POST, &[&one.id, "recover"]);
-            recover::run(&client, call, recover, output).await
+            let target = Target::of(one).await?;
+            let call = target.call(Method::POST, &["recover"]);
+            recover::run(&target.client, call, recover, output).await
         }
     }
 }
 
+async fn delete(one: &One, output: Output) -> Result<(), Failure> {
+    let target = Target::of(one).await?;
+    let call = target.call(Method::DELETE, &[]);
+    let done = format!("{} is deleted", target.id);
+    target.client.show(call, output, |_| done).await
+}
+
+async fn rotate(one: &One, overlap: &str, output: Output) -> Result<(), Failure> {
+    let target = Target::of(one).await?;
+    let call = target.call(Method::POST, &["secret", "rotate"]);
+    let call = call.json(&json!({ "overlap": overlap }));
+    target.client.show(call, output, view::record).await
+}
+
 /// Failed is also a test whose endpoint did not take what it was sent.
 async fn test(one: &One, wait: Option<&str>, output: Output) -> Result<(), Failure> {
-    let call = on(&one.whose, Method::POST, &[&one.id, "test"]).query("wait", wait);
-    let reply = Client::new(&one.whose.connect)?.call(call).await?;
+    let target = Target::of(one).await?;
+    let call = target.call(Method::POST, &["test"]).query("wait", wait);
+    let reply = target.client.call(call).await?;
     reply.show(output, trial::record)?;
     match trial::complaint(&reply.json()) {
         Some(complaint) => Err(Failure::refused(complaint)),
@@ -204,22 +203,13 @@ async fn test(one: &One, wait: Option<&str>, output: Output) -> Result<(), Failu
     }
 }
 
-async fn act(one: &One, method: Method, verb: Option<&str>, output: Output) -> Result<(), Failure> {
-    let path: Vec<&str> = std::iter::once(one.id.as_str()).chain(verb).collect();
-    let call = on(&one.whose, method, &path);
-    show(&one.whose, call, output, view::record).await
+async fn act(one: &One, method: Method, below: &[&str], output: Output) -> Result<(), Failure> {
+    let target = Target::of(one).await?;
+    let call = target.call(method, below);
+    target.client.show(call, output, view::record).await
 }
 
-async fn show(
-    whose: &Whose,
-    call: Call,
-    output: Output,
-    view: impl FnOnce(&Value) -> String,
-) -> Result<(), Failure> {
-    Client::new(&whose.connect)?.show(call, output, view).await
-}
-
-fn on(whose: &Whose, method: Method, rest: &[&str]) -> Call {
-    let path = [&["v1", "tenants", &whose.tenant, "endpoints"], rest].concat();
+fn of(whose: &Whose, method: Method) -> Call {
+    let path = ["v1", "tenants", &whose.tenant, "endpoints"];
     Call::new(Service::Ingest, method, &path)
 }

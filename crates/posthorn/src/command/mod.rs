@@ -20,4 +20,5 @@ pub(crate) mod replays;
 pub(crate) mod secrets;
 pub(crate) mod send;
 pub(crate) mod tail;
+pub(crate) mod target;
 pub(crate) mod trial;

@@ -415,7 +415,12 @@ async fn an_endpoint_is_tested_and_what_it_missed_is_sent() {
 #[tokio::test]
 async fn a_test_that_the_endpoint_does_not_take_has_failed() {
     let room = Room::new("503", 0).await;
-    let args = ["endpoints", "test", &room.endpoint, "--tenant", "acme"];
+    // Its id is enough: whose it is can be looked up.
+    let shown = room.place.ok(&["endpoints", "show", &room.endpoint]).await;
+    assert_eq!(shown["tenant"], "acme");
+    let nobody = "ep_00000000000000000000000000000000";
+    assert_eq!(room.typed(&["endpoints", "show", nobody]).await.0, 1);
+    let args = ["endpoints", "test", &room.endpoint];
     let (code, out, err) = room.typed(&args).await;
     assert_eq!(code, 1, "{out}{err}");
     assert!(
