@@ -81,7 +81,7 @@ impl Broker {
     }
 
     /// Goes through the dead letters of a tenant (`*` for all) from sequence `from` on to the
-    /// newest, in their order, without reading what is in them: about 100,000 a second.
+    /// newest, in their order, without reading what is in them: tens of thousands a second.
     ///
     /// # Errors
     /// When the server does not answer; some may have been seen by then.
