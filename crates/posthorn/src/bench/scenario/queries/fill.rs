@@ -75,7 +75,7 @@ impl Fill {
     /// The event of a letter and an attempt. Every other id is made by the clock.
     pub fn event(&self, n: u32) -> EventId {
         let at = u128::try_from(self.accepted.0).unwrap_or(0);
-        EventId::from_bits(match n % 2 == 0 {
+        EventId::from_bits(match n.is_multiple_of(2) {
             true => (at << 80) | (7 << 76) | (2 << 62) | u128::from(n),
             false => (1 << 100) | u128::from(n),
         })
@@ -99,7 +99,7 @@ impl Fill {
     fn reason(&self, n: u32) -> (Reason, u16) {
         match n {
             _ if n < self.oldest => (Reason::Gone, 410),
-            _ if n % OTHERS == 0 => (Reason::PermanentStatus, 404),
+            _ if n.is_multiple_of(OTHERS) => (Reason::PermanentStatus, 404),
             _ => (Reason::Exhausted, 503),
         }
     }
