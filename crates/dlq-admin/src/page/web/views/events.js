@@ -24,7 +24,7 @@ export function events({ query, signal }) {
 
 function form(event, tenant) {
   const node = h('form', { class: 'filters panel', 'aria-label': 'Look-up' },
-    h('label', null, 'Event', h('input', { name: 'event', value: event, required: true, placeholder: 'evt_…', autocomplete: 'off', spellcheck: 'false' })),
+    h('label', { class: 'long' }, 'Event', h('input', { name: 'event', value: event, required: true, placeholder: 'evt_…', autocomplete: 'off', spellcheck: 'false' })),
     h('label', null, 'Tenant, where it is known', h('input', { name: 'tenant', value: tenant, autocomplete: 'off' })),
     h('div', { class: 'row' }, h('button', { class: 'first' }, 'Look it up')));
   node.addEventListener('submit', (submitted) => {

@@ -15,12 +15,15 @@ const LATE = 30;
 
 export function overview({ signal }) {
   const now = h('div');
-  const charts = h('div');
+  const flow = h('div');
+  const queues = h('div');
   const trouble = h('div');
   const running = h('div');
   live(signal, now, 5, (stop) => api.get('/v1/overview', stop), (answer) => {
     const none = answer.endpoints.total === 0;
-    replace(charts, none ? [] : drawCharts(answer));
+    const [first, second] = none ? [] : drawCharts(answer);
+    replace(flow, first);
+    replace(queues, second);
     trouble.hidden = none;
     return none ? begin() : tiles(answer);
   });
@@ -28,7 +31,7 @@ export function overview({ signal }) {
   const again = live(signal, running, 2, runningJobs, (jobs) => jobs.length > 0 && h('section', { class: 'panel' },
     h('div', { class: 'panel-head' }, h('h2', null, 'Jobs under way'), h('a', { class: 'side', href: '/jobs' }, 'All jobs')),
     jobs.map((job) => jobLine(job, () => again()))));
-  return { title: 'Overview', node: h('div', null, head('Overview'), now, running, trouble, charts) };
+  return { title: 'Overview', node: h('div', null, head('Overview'), now, flow, running, trouble, queues) };
 }
 
 async function runningJobs(stop) {
@@ -45,20 +48,26 @@ function drawCharts(answer) {
   const line = (name, kind, values) => ({ name, kind, values });
   const known = (values) => values.some((value) => value !== null);
   const draw = (title, format, lines) => chart({ title, minutes, times, format, series: lines });
-  return h('div', { class: 'charts' },
-    draw('Deliveries a second', rate, [
-      line('delivered', 'a', of('delivered')), line('failed', 'b', of('failed')),
-      ...(known(of('accepted')) ? [line('accepted events', 'c', of('accepted'))] : []),
-    ]),
-    draw('How long receivers take', (ms) => millis(ms === null ? null : Math.round(ms)), [
-      line('half within', 'c', of('latency_p50_ms')), line('95 % within', 'd', of('latency_p95_ms')),
-    ]),
-    known(of('held')) && draw('Waiting', whole, [
-      line('for a time', 'c', of('waiting')), line('in lanes', 'd', of('held')),
-    ]),
-    known(of('oldest_due_seconds')) && draw('Oldest due, and dead letters', whole, [
-      line('oldest due, seconds', 'd', of('oldest_due_seconds')), line('dead letters', 'b', of('dead_letters')),
-    ]));
+  const row = (...charts) => h('div', { class: 'charts' }, charts);
+  return [
+    row(
+      draw('Deliveries a second', rate, [
+        line('delivered', 'a', of('delivered')), line('failed', 'b', of('failed')),
+        ...(known(of('accepted')) ? [line('accepted events', 'c', of('accepted'))] : []),
+      ]),
+      draw('How long receivers take', (ms) => millis(ms === null ? null : Math.round(ms)), [
+        line('half within', 'c', of('latency_p50_ms')), line('95 % within', 'd', of('latency_p95_ms')),
+      ]),
+    ),
+    known(of('held')) && row(
+      draw('Waiting', whole, [
+        line('for a time', 'c', of('waiting')), line('in lanes', 'd', of('held')),
+      ]),
+      draw('Oldest due, and dead letters', whole, [
+        line('oldest due, seconds', 'd', of('oldest_due_seconds')), line('dead letters', 'b', of('dead_letters')),
+      ]),
+    ),
+  ];
 }
 
 const whole = (value) => (value === null ? '–' : count(Math.round(value * 10) / 10));
