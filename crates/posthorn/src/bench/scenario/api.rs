@@ -94,6 +94,17 @@ impl Api {
         self.call(Method::GET, &url, None).await
     }
 
+    /// How many letters a purge by this filter would remove.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub async fn purge_counts(&self, filter: Value) -> Result<u64, Failure> {
+        let url = format!("http://{}/v1/dead-letters/purge", self.admin);
+        let asked = json!({ "filter": filter, "dry_run": true });
+        let counted = self.call(Method::POST, &url, Some(asked)).await?;
+        Ok(counted["matched"].as_u64().unwrap_or(0))
+    }
+
     /// Messages that clients and nats-server have sent each other since its start.
     ///
     /// # Errors

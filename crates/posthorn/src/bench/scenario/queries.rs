@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use fill::{COMMON, Fill, OLDEST};
 use posthorn_delivery::UnixMillis;
 use posthorn_http_api::time::to_rfc3339;
+use serde_json::json;
 use std::time::{Duration, Instant};
 
 /// What is there when a page is measured for comparison.
@@ -81,6 +82,25 @@ pub(crate) async fn run(plan: &Plan<'_>) -> Result<Verdict, Failure> {
     for (page, few) in pages.iter().zip(few) {
         let many = ask(&rig, page, samples).await?;
         judge(&mut verdict, page, few, many);
+    }
+    for (what, filter) in [
+        (
+            "of the oldest endpoint",
+            json!({ "endpoint": fill::endpoint(OLDEST).to_string() }),
+        ),
+        (
+            "of one endpoint of nine",
+            json!({ "endpoint": fill::endpoint(COMMON).to_string() }),
+        ),
+        ("of the tenant", json!({ "tenant": fill::TENANT })),
+    ] {
+        let begun = Instant::now();
+        let count = rig.api.purge_counts(filter).await?;
+        let took = begun.elapsed().as_secs_f64();
+        verdict.figure(
+            format!("purge of letters {what}, dry run"),
+            format!("{took:.2} s for {count}"),
+        );
     }
     rig.stop().await?;
     Ok(verdict)

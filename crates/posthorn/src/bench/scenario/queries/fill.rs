@@ -16,7 +16,8 @@ pub(super) const OLDEST: u32 = 0;
 /// The number of one of the nine others.
 pub(super) const COMMON: u32 = 3;
 
-const TENANT: &str = "queried";
+/// Whose all of it is.
+pub(super) const TENANT: &str = "queried";
 const OTHERS: u32 = 9;
 /// Publishes in flight.
 const AT_ONCE: usize = 256;
