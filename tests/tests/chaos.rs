@@ -18,6 +18,8 @@ mod outage;
 mod owners;
 #[path = "chaos/parking.rs"]
 mod parking;
+#[path = "chaos/replays.rs"]
+mod replays;
 #[path = "chaos/restarts.rs"]
 mod restarts;
 #[path = "chaos/site.rs"]

@@ -44,7 +44,7 @@ impl Wire for ReplayJob {
             owner: message.owner,
             lease_until: UnixMillis(message.lease_until_ms),
             tenant: message.tenant,
-            recovery: message.recovery.map(recovery_in).transpose()?,
+            recovery: message.recovery.as_ref().map(recovery_in).transpose()?,
         })
     }
 }
@@ -63,7 +63,7 @@ fn recovery_out(recovery: &Recovery) -> v1::Recovery {
     }
 }
 
-fn recovery_in(message: v1::Recovery) -> Result<Recovery, DecodeError> {
+fn recovery_in(message: &v1::Recovery) -> Result<Recovery, DecodeError> {
     let endpoint = EndpointId::parse(&message.endpoint_id);
     Ok(Recovery {
         endpoint: check!("Recovery", "endpoint_id", endpoint),
@@ -71,7 +71,7 @@ fn recovery_in(message: v1::Recovery) -> Result<Recovery, DecodeError> {
         until: optional_time(message.until_ms),
         include_delivered: message.include_delivered,
         dry_run: message.dry_run,
-        counted: message.counted.map(|counted| Counted {
+        counted: message.counted.as_ref().map(|counted| Counted {
             delivered: counted.delivered,
             under_way: counted.under_way,
         }),

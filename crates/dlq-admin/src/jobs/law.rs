@@ -161,8 +161,39 @@ pub fn run_ahead(rate_per_second: u32) -> u64 {
     u64::from(rate_per_second.max(1))
 }
 
-/// How many letters a batch may send: a twentieth of a second's worth. A larger one would stand
-/// in the way of what is live for as long as it takes to be stored.
+/// How far behind its rate a job may be and still make up for it. What it has missed beyond that,
+/// as after a wait for its lane, is missed: nothing is saved up.
+pub const CATCH_UP: Duration = Duration::from_secs(1);
+
+/// What is sent at one go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// When.
+    pub now: UnixMillis,
+    /// When the first of it was due, and the next ones each an interval later.
+    pub due_from: UnixMillis,
+    /// How many it may be.
+    pub most: usize,
+}
+
+/// The next batch of a job that is so far behind its rate. While it is not, a batch is small, and
+/// sent when the one before has had its time. Where sending takes longer than that, on a machine
+/// that is busy, the next one is larger by what has come due meanwhile.
+#[must_use]
+pub fn batch(rate_per_second: u32, behind: Duration, now: UnixMillis) -> Batch {
+    let behind = behind.min(CATCH_UP);
+    let millis = u64::try_from(behind.as_millis()).unwrap_or(0);
+    let missed = u64::from(rate_per_second) * millis / 1_000;
+    let most = batch_size(rate_per_second).saturating_add(usize::try_from(missed).unwrap_or(0));
+    Batch {
+        now,
+        due_from: UnixMillis(now.0.saturating_sub_unsigned(millis)),
+        most: most.min(usize::try_from(MAX_BATCH).unwrap_or(usize::MAX)),
+    }
+}
+
+/// How many letters a batch sends that is in time: a twentieth of a second's worth. A larger one
+/// would stand in the way of what is live for as long as it takes to be stored.
 #[must_use]
 pub fn batch_size(rate_per_second: u32) -> usize {
     usize::try_from((rate_per_second / 20).clamp(1, MAX_BATCH)).unwrap_or(1)
@@ -190,6 +221,18 @@ mod tests {
             let batch = u64::try_from(batch_size(rate)).unwrap();
             assert!(batch <= run_ahead(rate), "{rate}");
         }
+    }
+
+    #[test]
+    fn a_job_that_is_behind_makes_up_for_a_second_and_no_more() {
+        let in_time = batch(200, Duration::ZERO, NOW);
+        assert_eq!((in_time.most, in_time.due_from), (10, NOW));
+        let late = batch(200, Duration::from_millis(100), NOW);
+        assert_eq!((late.most, late.due_from), (30, UnixMillis(NOW.0 - 100)));
+        let long = batch(200, Duration::from_secs(60), NOW);
+        assert_eq!((long.most, long.due_from), (210, UnixMillis(NOW.0 - 1_000)));
+        assert_eq!(batch(10_000, CATCH_UP, NOW).most, 256);
+        assert_eq!(batch(1, Duration::from_millis(900), NOW).most, 1);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! passed over; what was sent and not marked yet derives the same message id. What has died
 //! again meanwhile stands in the register beyond the job's upper end, and is not met.
 
-use super::law::{self, Count, Progress};
+use super::law::{self, Batch, Count, Progress};
 use crate::filter::LetterFilter;
 use crate::lanes::replayed::Room;
 use crate::replay::{Desk, ReplayError, Request, Verdict, replay_one};
@@ -139,9 +139,9 @@ pub async fn step<D: JobDesk>(
     desk: &D,
     job: &ReplayJob,
     filter: &LetterFilter,
-    now: UnixMillis,
+    batch: Batch,
 ) -> Result<Step, StepError> {
-    let mut found = find(desk, job, filter).await?;
+    let mut found = find(desk, job, filter, batch.most).await?;
     let full = fit(desk, job, &mut found).await?;
     let count = found.letters.len();
     let sending = found
@@ -151,8 +151,8 @@ pub async fn step<D: JobDesk>(
         .map(|(place, listed)| {
             let request = Request {
                 id: job.id.clone(),
-                now,
-                not_before: now + law::at_rate(place, job.rate_per_second),
+                now: batch.now,
+                not_before: batch.due_from + law::at_rate(place, job.rate_per_second),
                 rate_per_second: job.rate_per_second,
             };
             async move { replay_one(desk, &listed.letter, &request).await }
@@ -222,8 +222,8 @@ async fn find<D: JobDesk>(
     desk: &D,
     job: &ReplayJob,
     filter: &LetterFilter,
+    wanted: usize,
 ) -> Result<Found, BrokerError> {
-    let wanted = law::batch_size(job.rate_per_second);
     let mut found = Found {
         letters: Vec::new(),
         cursor: job.cursor,
@@ -249,7 +249,7 @@ async fn find<D: JobDesk>(
 #[derive(Debug)]
 pub enum Reported {
     /// It is written, and the job is still ours.
-    Kept(Versioned<ReplayJob>),
+    Kept(Box<Versioned<ReplayJob>>),
     /// Another process has the job, or there is no job any more.
     Lost,
 }
@@ -270,10 +270,10 @@ pub async fn report<D: JobDesk>(
         let next = law::advance(&over.value, progress, now);
         match desk.save(&next, over.revision).await {
             Ok(revision) => {
-                return Ok(Reported::Kept(Versioned {
+                return Ok(Reported::Kept(Box::new(Versioned {
                     value: next,
                     revision,
-                }));
+                })));
             }
             Err(BrokerError::Conflict) => {}
             Err(error) => return Err(error),
@@ -282,7 +282,7 @@ pub async fn report<D: JobDesk>(
         match now.filter(|now| now.value.owner == job.value.owner) {
             // A save that was answered with a timeout may have been stored: then it is ours.
             Some(now) if is_reported(&job.value, &now.value, progress) => {
-                return Ok(Reported::Kept(now));
+                return Ok(Reported::Kept(Box::new(now)));
             }
             Some(now) => over = now,
             None => return Ok(Reported::Lost),

@@ -35,9 +35,10 @@ async fn work(model: &Model, me: &str, now: UnixMillis) -> Result<(), StepError>
         revision,
     };
     while current.value.state == ReplayState::Running {
-        let step = step(model, &current.value, &filter(), now).await?;
+        let batch = law::batch(current.value.rate_per_second, Duration::ZERO, now);
+        let step = step(model, &current.value, &filter(), batch).await?;
         match report(model, &current, step.progress, now).await? {
-            Reported::Kept(next) => current = next,
+            Reported::Kept(next) => current = *next,
             Reported::Lost => return Ok(()),
         }
     }
@@ -51,6 +52,11 @@ fn sent(model: &Model) -> HashMap<String, usize> {
         *sent.entry(delivery.event_id.to_string()).or_default() += 1;
     }
     sent
+}
+
+/// A batch of a job that is not behind.
+fn in_time(model: &Model) -> Batch {
+    law::batch(model.job().value.rate_per_second, Duration::ZERO, NOW)
 }
 
 fn start(model: &Model, matched: u64, rate: u32) {
@@ -134,7 +140,7 @@ async fn letters_of_deleted_endpoints_are_skipped_and_stay() {
 async fn a_batch_is_spread_over_its_time() {
     let model = Model::with(mixed(100, 0));
     start(&model, 100, 500);
-    let step = step(&model, &model.job().value, &filter(), NOW)
+    let step = step(&model, &model.job().value, &filter(), in_time(&model))
         .await
         .unwrap();
     assert_eq!(step.progress.replayed, 25);
@@ -156,7 +162,7 @@ async fn a_batch_ends_before_the_first_letter_whose_lane_is_full() {
     model.bound_lanes(30);
     start(&model, 60, 1_000);
     let full = Some(LaneId::replay(&EndpointId::from_bits(7)));
-    let first = step(&model, &model.job().value, &filter(), NOW)
+    let first = step(&model, &model.job().value, &filter(), in_time(&model))
         .await
         .unwrap();
     // Thirty of the lane, and the one of another lane among them.
@@ -165,13 +171,17 @@ async fn a_batch_ends_before_the_first_letter_whose_lane_is_full() {
     assert_eq!(model.deliveries().len(), 31);
 
     let mut job = law::advance(&model.job().value, first.progress, NOW);
-    let second = step(&model, &job, &filter(), NOW).await.unwrap();
+    let second = step(&model, &job, &filter(), in_time(&model))
+        .await
+        .unwrap();
     assert_eq!((second.progress.replayed, second.progress.cursor), (0, 31));
     assert_eq!(second.full, full);
 
     model.bound_lanes(1_000);
     while job.state == ReplayState::Running {
-        let next = step(&model, &job, &filter(), NOW).await.unwrap();
+        let next = step(&model, &job, &filter(), in_time(&model))
+            .await
+            .unwrap();
         job = law::advance(&job, next.progress, NOW);
     }
     assert_eq!((job.replayed, job.skipped), (60, 0));
@@ -187,7 +197,9 @@ async fn a_pause_in_the_middle_of_a_batch_keeps_its_counts() {
         value: mine,
         revision,
     };
-    let step = step(&model, &current.value, &filter(), NOW).await.unwrap();
+    let step = step(&model, &current.value, &filter(), in_time(&model))
+        .await
+        .unwrap();
     let progress = step.progress;
     let paused = law::act(&model.job().value, law::Action::Pause, NOW).unwrap();
     model.save(&paused, model.job().revision).await.unwrap();
@@ -210,7 +222,9 @@ async fn a_lost_job_is_not_written_to() {
         value: mine,
         revision,
     };
-    let step = step(&model, &current.value, &filter(), NOW).await.unwrap();
+    let step = step(&model, &current.value, &filter(), in_time(&model))
+        .await
+        .unwrap();
     let progress = step.progress;
     let over = law::claim(&model.job().value, "b", NOW + law::LEASE).unwrap();
     model.save(&over, model.job().revision).await.unwrap();

@@ -1,16 +1,17 @@
 //! What a worker does for a job: letters by a filter, or events from the archive.
 
+use super::law::Batch;
 use super::recover::step::Recovering;
 use super::step::{JobDesk, Step, StepError, step};
 use crate::filter::LetterFilter;
 use crate::store::Store;
 use posthorn_broker::BrokerError;
-use posthorn_delivery::{ReplayJob, UnixMillis};
+use posthorn_delivery::ReplayJob;
 
 /// The work on one job.
 pub(super) enum Work {
     /// Letters that match.
-    Letters(LetterFilter),
+    Letters(Box<LetterFilter>),
     /// Events that an endpoint is owed.
     Recovery(Box<Recovering>),
 }
@@ -20,7 +21,10 @@ impl Work {
     pub fn of(job: &ReplayJob) -> Option<Work> {
         match &job.recovery {
             Some(_) => Some(Work::Recovery(Box::new(Recovering::of(job)?))),
-            None => LetterFilter::from_json(&job.filter).ok().map(Work::Letters),
+            None => {
+                let filter = LetterFilter::from_json(&job.filter).ok()?;
+                Some(Work::Letters(Box::new(filter)))
+            }
         }
     }
 
@@ -32,11 +36,11 @@ impl Work {
         &mut self,
         store: &Store,
         job: &ReplayJob,
-        now: UnixMillis,
+        batch: Batch,
     ) -> Result<Step, StepError> {
         match self {
-            Work::Letters(filter) => step(store, job, filter, now).await,
-            Work::Recovery(recovering) => recovering.step(store, job, now).await,
+            Work::Letters(filter) => step(store, job, filter, batch).await,
+            Work::Recovery(recovering) => recovering.step(store, job, batch).await,
         }
     }
 

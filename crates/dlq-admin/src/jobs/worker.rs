@@ -92,7 +92,9 @@ async fn work(store: &Store, id: &str, me: &str, shutdown: &Shutdown) -> Result<
         }
         store.endpoints_now().await?;
         let now = posthorn_wiring::now();
-        let step = work.step(store, &job.value, now).await?;
+        let behind = Instant::now().saturating_duration_since(slot);
+        let batch = law::batch(job.value.rate_per_second, behind, now);
+        let step = work.step(store, &job.value, batch).await?;
         if step.is_idle() && now + law::LEASE / 2 < job.value.lease_until {
             continue;
         }
@@ -106,7 +108,7 @@ async fn work(store: &Store, id: &str, me: &str, shutdown: &Shutdown) -> Result<
             };
             job = next;
         }
-        slot = slot.max(Instant::now() - step.takes) + step.takes;
+        slot = slot.max(Instant::now() - law::CATCH_UP) + step.takes;
         tokio::select! {
             () = shutdown.triggered() => {}
             () = tokio::time::sleep_until(slot) => {}
@@ -153,7 +155,7 @@ async fn keep(
     progress: law::Progress,
 ) -> Result<Option<Versioned<ReplayJob>>, BrokerError> {
     match report_until_heard(store, job, progress).await? {
-        Reported::Kept(next) => Ok(Some(next)),
+        Reported::Kept(next) => Ok(Some(*next)),
         Reported::Lost => Ok(None),
     }
 }

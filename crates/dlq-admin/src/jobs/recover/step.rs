@@ -6,7 +6,7 @@
 
 use super::outcome::{Outcome, outcome};
 use super::survey::{Candidate, Survey, Turn};
-use crate::jobs::law::{self, Count, MAX_BATCH, Progress};
+use crate::jobs::law::{self, Batch, Count, MAX_BATCH, Progress};
 use crate::jobs::step::{JobDesk, Step, StepError, is_ours};
 use crate::replay::{Desk, Request, replay_one};
 use crate::store::Store;
@@ -47,7 +47,7 @@ impl Recovering {
         &mut self,
         store: &Store,
         job: &ReplayJob,
-        now: UnixMillis,
+        batch: Batch,
     ) -> Result<Step, StepError> {
         let Some(recovery) = &job.recovery else {
             return Ok(Step::over(job));
@@ -61,8 +61,8 @@ impl Recovering {
         }
         let again = recovery.include_delivered;
         match job.is_counted() {
-            false => self.count(store, job, endpoint, again, now).await,
-            true => self.send(store, job, endpoint, again, now).await,
+            false => self.count(store, job, endpoint, again, batch.now).await,
+            true => self.send(store, job, endpoint, again, batch).await,
         }
     }
 
@@ -114,7 +114,7 @@ impl Recovering {
         job: &ReplayJob,
         endpoint: &Endpoint,
         again: bool,
-        now: UnixMillis,
+        batch: Batch,
     ) -> Result<Step, StepError> {
         let lane = LaneId::replay(&endpoint.id);
         let room = store.room(&lane, job.rate_per_second).await?.left();
@@ -124,17 +124,18 @@ impl Recovering {
                 ..Step::default()
             });
         }
-        let most = batch_size(job.rate_per_second).min(usize::try_from(room).unwrap_or(1));
+        let most = batch_size(job.rate_per_second).max(batch.most);
+        let most = most.min(usize::try_from(room).unwrap_or(most));
         let Turn {
             owed, sent, cursor, ..
-        } = self.survey.turn(most, endpoint, now);
+        } = self.survey.turn(most, endpoint, batch.now);
         let takes = law::at_rate(owed.len(), job.rate_per_second);
         let tried = owed.len();
         let sending = owed.into_iter().enumerate().map(|(place, candidate)| {
             let request = Request {
                 id: job.id.clone(),
-                now,
-                not_before: now + law::at_rate(place, job.rate_per_second),
+                now: batch.now,
+                not_before: batch.due_from + law::at_rate(place, job.rate_per_second),
                 rate_per_second: job.rate_per_second,
             };
             async move {
