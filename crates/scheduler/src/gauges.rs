@@ -46,15 +46,7 @@ async fn look(context: &Context) -> Result<(), BrokerError> {
     gauge!("posthorn_lane_depth").set(precise(held));
     show_lanes(context);
     let now = posthorn_wiring::now();
-    let mut oldest = Duration::ZERO;
-    for stream in [StreamName::Events, StreamName::Deliveries] {
-        if let Some(at) = broker.oldest(stream).await? {
-            oldest = oldest.max(now.since(at));
-        }
-    }
-    if let Some(due) = broker.oldest_retry_due().await? {
-        oldest = oldest.max(now.since(due));
-    }
+    let oldest = broker.oldest_due(now).await?;
     gauge!("posthorn_oldest_due_seconds").set(oldest.as_secs_f64());
     context.set_oldest_due(oldest);
     let (pending, handed_out) = broker.near_backlog().await?;
