@@ -29,6 +29,9 @@ pub struct Event {
     pub only_endpoint: Option<EndpointId>,
 }
 
+/// The type of a test send, and of nothing else that is for one endpoint only.
+pub const TEST_TYPE: &str = "posthorn.test";
+
 /// How far ahead `Deliver-At` may lie: 30 days.
 pub const MAX_DELIVER_AHEAD: std::time::Duration = std::time::Duration::from_secs(30 * 86_400);
 

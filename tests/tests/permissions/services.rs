@@ -35,6 +35,8 @@ fn operations() -> Vec<(String, Vec<&'static str>)> {
     may("posthorn.events.initech.a", &[INGEST, APPLICATION]);
     may("posthorn.events._posthorn.a", &SERVICES);
     may("posthorn.events.acme", &[INGEST, APPLICATION]);
+    may("posthorn.events.acme.posthorn.test", &[INGEST]);
+    may("posthorn.events.initech.posthorn.test", &[INGEST]);
     may("posthorn.events.*.a", &[INGEST, APPLICATION]);
     may("posthorn.archive.acme.a", &[]);
     may("posthorn.deliveries.ep_1", &[SCHEDULER]);

@@ -7,7 +7,7 @@ use crate::names::Names;
 use crate::outbox::EVENT_PROTOBUF;
 use async_nats::HeaderMap;
 use bytes::Bytes;
-use posthorn_delivery::event::MAX_DELIVER_AHEAD;
+use posthorn_delivery::event::{MAX_DELIVER_AHEAD, TEST_TYPE};
 use posthorn_delivery::{Event, EventId, EventType, Tenant, UnixMillis};
 use posthorn_proto::v1;
 use prost::Message;
@@ -38,6 +38,9 @@ pub enum IntakeError {
     /// A `Deliver-At` that is no time, or too far ahead.
     #[error("deliver-at is an RFC 3339 time at most 30 days ahead")]
     DeliverAt,
+    /// An ordinary event that names the one endpoint it is for.
+    #[error("only a test send is for one endpoint")]
+    OnlyEndpoint,
     /// A header that could not be passed on.
     #[error("a content-type or ce-* header is not valid")]
     Header,
@@ -105,6 +108,7 @@ pub fn read_event(names: &Names, intake: &Intake<'_>) -> Result<Event, IntakeErr
         from_raw(intake, tenant, event_type)?
     };
     check_deliver_at(&event)?;
+    check_only_endpoint(&event)?;
     check_headers(&event)?;
     Ok(event)
 }
@@ -205,6 +209,15 @@ fn check_deliver_at(event: &Event) -> Result<(), IntakeError> {
     let latest = event.accepted_at + MAX_DELIVER_AHEAD;
     if event.deliver_at.is_some_and(|at| at > latest) {
         return Err(IntakeError::DeliverAt);
+    }
+    Ok(())
+}
+
+/// A test send passes by its endpoint's lane, breaker and switch. Its type is what permissions
+/// can keep publishers from.
+fn check_only_endpoint(event: &Event) -> Result<(), IntakeError> {
+    if event.only_endpoint.is_some() && event.event_type.as_str() != TEST_TYPE {
+        return Err(IntakeError::OnlyEndpoint);
     }
     Ok(())
 }

@@ -473,6 +473,7 @@ fn js_17_what_is_no_event_is_refused_with_the_rule() {
 /// The message of an event as a publisher may write it, at the subject where it belongs.
 fn in_protobuf(change: impl FnOnce(&mut v1::Event)) -> Event {
     let mut message = v1::Event::decode(event().to_wire()).unwrap();
+    message.only_endpoint.clear();
     change(&mut message);
     let mut headers = HeaderMap::new();
     headers.insert("Content-Type", crate::outbox::EVENT_PROTOBUF);
@@ -515,11 +516,40 @@ fn js_15_what_is_longer_than_a_trace_context_is_left_behind() {
     }
 }
 
+/// What passes by lane, breaker and switch is of a type that publishers may be kept from.
+#[test]
+fn only_a_test_send_is_for_one_endpoint() {
+    let mut headers = HeaderMap::new();
+    headers.insert("Content-Type", crate::outbox::EVENT_PROTOBUF);
+    let names = Names::new("posthorn");
+    for (event_type, expected) in [
+        ("invoice.paid", Err(IntakeError::OnlyEndpoint)),
+        ("posthorn.testing", Err(IntakeError::OnlyEndpoint)),
+        ("posthorn.test", Ok(Some(EndpointId::from_bits(2)))),
+    ] {
+        let sent = Event {
+            event_type: EventType::parse(event_type).unwrap(),
+            ..event()
+        };
+        let subject = names.event(&sent.tenant, &sent.event_type);
+        let whole = Intake {
+            payload: sent.to_wire(),
+            ..intake(&subject, Some(&headers), b"")
+        };
+        let read = read_event(&names, &whole).map(|event| event.only_endpoint);
+        assert_eq!(read, expected, "{event_type}");
+    }
+}
+
 #[test]
 fn dlq_05_an_event_cannot_claim_another_tenant() {
     let mut headers = HeaderMap::new();
     headers.insert("Content-Type", crate::outbox::EVENT_PROTOBUF);
-    let wire: &'static [u8] = Box::leak(event().to_wire().to_vec().into_boxed_slice());
+    let for_all = Event {
+        only_endpoint: None,
+        ..event()
+    };
+    let wire: &'static [u8] = Box::leak(for_all.to_wire().to_vec().into_boxed_slice());
     let names = Names::new("posthorn");
     let read = |subject| read_event(&names, &intake(subject, Some(&headers), wire));
     assert!(read("posthorn.events.acme.invoice.paid").is_ok());

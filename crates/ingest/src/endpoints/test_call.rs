@@ -14,6 +14,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use posthorn_broker::Patience;
+use posthorn_delivery::event::TEST_TYPE;
 use posthorn_delivery::{Attempt, Disposition, Endpoint, EndpointId, EventId, EventType};
 use posthorn_http_api::time::{parse_duration, to_rfc3339};
 use posthorn_http_api::{Action, Identity, Problem, Query};
@@ -24,8 +25,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 use utoipa::IntoParams;
 
-/// What a test event is called.
-const TEST_TYPE: &str = "posthorn.test";
 /// Beside the endpoint's own timeout, for the way there and back.
 const WAY: Duration = Duration::from_secs(5);
 /// The longest that may be asked to be waited for.
