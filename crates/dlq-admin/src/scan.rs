@@ -34,15 +34,15 @@ pub struct Budget {
 
 impl Budget {
     /// Of a page.
-    pub const PAGE: Budget = Budget {
-        messages: 50_000,
-        time: Duration::from_secs(2),
-    };
+    pub const PAGE: Budget = Budget::new(50_000, Duration::from_secs(2));
     /// Of a count.
-    pub const COUNT: Budget = Budget {
-        messages: 2_000_000,
-        time: Duration::from_secs(8),
-    };
+    pub const COUNT: Budget = Budget::new(2_000_000, Duration::from_secs(8));
+
+    /// To look at about so many messages, or for so long.
+    #[must_use]
+    pub const fn new(messages: usize, time: Duration) -> Budget {
+        Budget { messages, time }
+    }
 
     /// The most messages that are looked at.
     #[must_use]

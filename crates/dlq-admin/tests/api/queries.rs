@@ -6,9 +6,10 @@ use futures_util::{StreamExt, TryStreamExt};
 use posthorn_broker::{BrokerError, StreamName};
 use posthorn_delivery::attempt::AttemptResult;
 use posthorn_delivery::{
-    DeadLetter, EndpointId, EventId, Failure, LetterState, MessageId, Reason, UnixMillis,
+    Attempt, DeadLetter, EndpointId, EventId, Failure, LetterState, MessageId, Reason, UnixMillis,
 };
 use posthorn_dlq_admin::letters::mend::mend;
+use posthorn_dlq_admin::scan::{Budget, Search, newest};
 use posthorn_dlq_admin::store::Store;
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -310,6 +311,35 @@ async fn a_page_among_a_hundred_times_as_many_takes_no_ten_times_as_long() {
         let bound = few.max(Duration::from_millis(2)) * 10;
         assert!(many <= bound, "{query}: {few:?} -> {many:?}");
     }
+}
+
+#[tokio::test]
+async fn a_search_that_meets_its_bound_says_so_and_goes_on_where_it_was() {
+    let room = Room::open().await;
+    for event in 0..900 {
+        room.record(&attempt("acme", event, 1, 1)).await;
+    }
+    let log = room.broker.log::<Attempt>(StreamName::Attempts).await;
+    let log = log.unwrap();
+    let rare = EventId::from_bits(3);
+    let (mut below, mut pages, mut found) = (None, 0, Vec::new());
+    loop {
+        let search = Search {
+            budget: Budget::new(200, Duration::from_secs(30)),
+            ..Search::page("posthorn.attempts.acme.>", below)
+        };
+        let page = newest(&log, &search, 5, |record| record.value.event_id == rare).await;
+        let page = page.unwrap();
+        pages += 1;
+        found.extend(page.items.into_iter().map(|record| record.sequence));
+        assert_eq!(page.complete, page.next.is_none());
+        match page.next {
+            Some(next) => below = Some(next),
+            None => break,
+        }
+    }
+    assert_eq!(found, [4]);
+    assert!((3..=5).contains(&pages), "{pages} pages");
 }
 
 #[tokio::test]
