@@ -26,7 +26,7 @@ impl Api {
     pub fn new(ingest: SocketAddr, admin: SocketAddr, monitor: SocketAddr) -> Result<Api, Failure> {
         let client = reqwest::Client::builder()
             .no_proxy()
-            .timeout(Duration::from_secs(30))
+            .timeout(Duration::from_secs(180))
             .build()
             .map_err(|error| Failure::internal("no HTTP client", &error))?;
         Ok(Api {
