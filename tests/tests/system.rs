@@ -48,11 +48,9 @@ mod sealing;
 mod secrecy;
 #[path = "system/secrets.rs"]
 mod secrets;
-#[path = "system/retention.rs"]
-mod retention;
 #[path = "system/support.rs"]
 mod support;
-#[path = "system/traces.rs"]
-mod traces;
 #[path = "system/test_sends.rs"]
 mod test_sends;
+#[path = "system/traces.rs"]
+mod traces;

@@ -25,7 +25,7 @@ pub async fn tell(broker: &Broker, notice: &Notice) {
         .await;
     match stored {
         Ok(stored) if stored.duplicate => {}
-        Ok(_) => counter!("posthorn_operational_events_total", "type" => kind).increment(1),
+        Ok(_) => counter!("posthorn_operational_events_total", "kind" => kind).increment(1),
         Err(error) => {
             counter!("posthorn_operational_event_failures_total").increment(1);
             tracing::warn!(kind, %error, "an operational event could not be published");

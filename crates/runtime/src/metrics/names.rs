@@ -89,8 +89,8 @@ contract! {
         "Retries found overdue by more than a second and given a new time, as after an outage.";
     UNSCOPED_MESSAGE_IDS_TOTAL = Counter Count "posthorn_unscoped_message_ids_total" [],
         "Events published over NATS whose Nats-Msg-Id does not begin with their tenant.";
-    OPERATIONAL_EVENTS_TOTAL = Counter Count "posthorn_operational_events_total" ["type"],
-        "Operational events published for tenant `_posthorn`, by type.";
+    OPERATIONAL_EVENTS_TOTAL = Counter Count "posthorn_operational_events_total" ["kind"],
+        "Operational events published for tenant `_posthorn`, by the type of the event.";
     OPERATIONAL_EVENT_FAILURES_TOTAL = Counter Count "posthorn_operational_event_failures_total" [],
         "Operational events that could not be published and were given up.";
     ENDPOINTS_FAILING = Gauge Count "posthorn_endpoints_failing" [],
