@@ -1,7 +1,7 @@
 //! What limits drop: the right letters, and counted.
 
 use crate::support::{SOON, Town, metric, shared, text};
-use posthorn_tests::{Cluster, Reply, Role, eventually_some};
+use posthorn_tests::{Cluster, Reply, Role, eventually, eventually_some};
 use serde_json::{Value, json};
 
 /// Letters of `tenant` whose payloads take about 2 KiB each.
@@ -70,6 +70,15 @@ async fn a_tenant_over_its_budget_loses_its_oldest_letters_and_no_other_tenant_a
         "no more is dropped than has to be: {}",
         left.len()
     );
+    // Its register has lost what its queue has.
+    let client = town.cluster.nats.client().await.unwrap();
+    let context = async_nats::jetstream::new(client);
+    eventually(SOON, "no entry is left without its letter", || async {
+        let register = context.get_stream("POSTHORN_REGISTER").await.unwrap();
+        register.get_info().await.unwrap().state.messages == left.len() as u64 + 10
+    })
+    .await
+    .unwrap();
     let newest = text(&left[0]["died_at"]);
     assert!(left.iter().all(|letter| text(&letter["died_at"]) <= newest));
     let shown = dlq(&town).await;
