@@ -26,6 +26,7 @@ async fn the_overview_tells_what_flows_and_who_is_in_trouble() {
     browser.has("//dd[contains(., 'events in all')]").await;
     browser.sees("Endpoints in trouble").await;
     browser.sees("Fraud checks").await;
+    browser.sees("What is kept").await;
     // The chart is told in words as well.
     browser
         .has("//*[@role='img' and contains(@aria-label, 'delivered: now')]")
@@ -91,6 +92,44 @@ async fn an_endpoint_is_paused_resumed_tested_cut_off_and_given_a_new_secret() {
     browser.sees(after["secret"].as_str().unwrap()).await;
     browser.click(&answer("Done")).await;
     browser.sees_not("It is shown this once.").await;
+    browser.was_quiet(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_endpoint_missed_is_counted_and_recovered_as_a_job() {
+    let room = Room::at("/").await;
+    let browser = &room.browser;
+    room.endpoint("acme", "/billing", "Billing warehouse", json!({}))
+        .await;
+    let missed = room.publish("acme", "invoice.paid", 3).await;
+    room.receiver
+        .wait_for_path("/billing", 3, crate::browser::SOON)
+        .await
+        .unwrap();
+    let late = room
+        .endpoint("acme", "/late", "Late warehouse", json!({}))
+        .await;
+    browser.open(&format!("/endpoints/{late}")).await;
+    browser.click(&button("Recover…")).await;
+    // A field of times is typed into in parts that differ by language; its value is one text.
+    let fill = "const since = document.querySelector('dialog [name=since]'); \
+                since.value = new Date(Date.now() - 86400000).toISOString().slice(0, 19); \
+                since.dispatchEvent(new Event('input', {bubbles: true}))";
+    browser.driver.script(fill, json!([])).await;
+    browser.click(&answer("Count, then recover")).await;
+    browser.sees("3 events are owed").await;
+    browser.click(&answer("Count, then recover")).await;
+    browser.address_is("/jobs").await;
+    browser.sees("Recovery").await;
+    browser.sees("3 of 3 sent").await;
+    let got = room
+        .receiver
+        .wait_for_path("/late", 3, crate::browser::SOON);
+    let got = got.await.unwrap();
+    assert!(
+        got.iter()
+            .all(|request| missed.contains(&request.webhook_id().to_owned()))
+    );
     browser.was_quiet(&[]).await;
 }
 

@@ -60,6 +60,7 @@ const FILES: &[File] = files![
     "views/endpoints.js",
     "views/events.js",
     "views/jobs.js",
+    "views/kept.js",
     "views/letter.js",
     "views/letters.js",
     "views/overview.js",

@@ -21,6 +21,13 @@ export function millis(ms) {
   return ms < 1000 ? `${NUMBER.format(ms)} ms` : `${NUMBER.format(Math.round(ms / 100) / 10)} s`;
 }
 
+const BYTES = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+export function bytes(number) {
+  const power = Math.min(Math.floor(Math.log2(Math.max(number, 1)) / 10), BYTES.length - 1);
+  return `${NUMBER.format(Math.round((number / 1024 ** power) * 10) / 10)} ${BYTES[power]}`;
+}
+
 export function seconds(total) {
   if (total === null || total === undefined) return '–';
   if (total < 1) return '0 s';

@@ -9,6 +9,7 @@ import { live } from '../parts/live.js';
 import { empty, head } from '../parts/table.js';
 import { endpointTable } from './endpoints.js';
 import { jobLine } from './jobs.js';
+import { kept } from './kept.js';
 
 // Work that has been due for so long and is not being sent is somebody's problem.
 const LATE = 30;
@@ -31,7 +32,7 @@ export function overview({ signal }) {
   const again = live(signal, running, 2, runningJobs, (jobs) => jobs.length > 0 && h('section', { class: 'panel' },
     h('div', { class: 'panel-head' }, h('h2', null, 'Jobs under way'), h('a', { class: 'side', href: '/jobs' }, 'All jobs')),
     jobs.map((job) => jobLine(job, () => again()))));
-  return { title: 'Overview', node: h('div', null, head('Overview'), now, flow, running, trouble, queues) };
+  return { title: 'Overview', node: h('div', null, head('Overview'), now, flow, running, trouble, queues, kept(signal)) };
 }
 
 async function runningJobs(stop) {
