@@ -52,8 +52,10 @@ impl Driver {
             "POSTHORN_CHROMIUM",
             &["chromium", "chromium-browser", "google-chrome"],
         );
+        let profile = TempDir::with_prefix("posthorn-browser-").unwrap();
         let mut process = Command::new(driver)
             .arg("--port=0")
+            .env("TMPDIR", profile.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -61,7 +63,6 @@ impl Driver {
             .spawn()
             .unwrap();
         let port = port_of(&mut process).await;
-        let profile = TempDir::with_prefix("posthorn-browser-").unwrap();
         let client = Client::builder().no_proxy().timeout(START).build().unwrap();
         let mut driver = Driver {
             client,
