@@ -1,13 +1,14 @@
 //! What operators are told: events of the reserved tenant, each once, bounded in a storm, and
 //! none that is about itself.
 
-use crate::support::{SOON, Town, shared, text};
+use crate::support::{SOON, Town, metric, ops, shared, text};
 use posthorn_broker::{Broker, BucketName, ConnectSettings, Topology};
 use posthorn_delivery::breaker::{close_by_hand, open_by_hand};
 use posthorn_delivery::{BreakerState, DisabledReason, Endpoint};
 use posthorn_tests::{Cluster, Reply, Role, eventually};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 const OPENS_AT_ONCE: &str = r#"{"failure_threshold": 1, "cooldown": "1s", "max_cooldown": "1s"}"#;
 
@@ -303,4 +304,44 @@ async fn ops_04_work_that_nobody_does_is_told_of() {
     town.got("/hook", 1).await;
     // The clock may have struck in between.
     assert!(of_type(&town, "posthorn.due.late").len() <= 2);
+}
+
+/// Where there is no room for what is told, it is counted, and no delivery waits for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn ops_06_what_cannot_be_told_keeps_no_letter_from_being_written() {
+    let _machine = shared().await;
+    let builder = Cluster::builder().env("POSTHORN_EVENT_MAX_BYTES", "64KiB");
+    let mut town = Town::of(builder).await;
+    town.endpoint("acme", "/slow", json!({})).await;
+    let refusal = Reply::status(400).delay(Duration::from_secs(5));
+    town.receiver.answer("/slow", refusal);
+    town.publish("acme", "{}").await;
+    town.got("/slow", 1).await;
+    // Nobody fans out any more, so that the intake fills up.
+    let scheduler = town.cluster.service(Role::Scheduler, 0).unwrap();
+    scheduler.kill().unwrap();
+    for size in [4_000, 100, 1] {
+        let filler = "x".repeat(size);
+        eventually(SOON, "the intake refuses", || async {
+            let answer = town.api.publish("acme", "a.b", filler.clone()).await;
+            answer.is_err()
+        })
+        .await
+        .unwrap();
+    }
+    town.letters("&reason=permanent_status", 1).await;
+    let dispatcher = town.cluster.service(Role::Dispatcher, 0).unwrap();
+    let port = dispatcher.ops_port().unwrap();
+    eventually(SOON, "it is counted", || async {
+        let (_, metrics) = ops(port, "/metrics").await;
+        metric(&metrics, "posthorn_operational_event_failures_total", "") == Some(1.0)
+    })
+    .await
+    .unwrap();
+    // What was accepted meanwhile comes, and there is room again.
+    town.receiver.answer("/slow", Reply::ok());
+    town.cluster.restart(Role::Scheduler, 0).await.unwrap();
+    town.settled().await;
+    let events = archived(&town).await;
+    assert_eq!(events, 0, "what was given up is not told later");
 }
