@@ -131,8 +131,14 @@ async fn a_revoked_key_is_out_within_a_second_also_by_its_cookie() {
     room.browser.open("/jobs").await;
     room.sign_in(&key).await;
     room.browser.sees("No job yet").await;
+    let cookie = room.browser.driver.get("/cookie/posthorn").await.unwrap();
+    let cookie = format!("posthorn={}", cookie["value"].as_str().unwrap());
     let revoked = room.api.admin_delete(&format!("/v1/api-keys/{id}")).await;
     assert_eq!(revoked.unwrap().status, 204);
+    // From the answer on, in the copy that gave it.
+    let client = Client::builder().no_proxy().build().unwrap();
+    let url = format!("{}/v1/replays", room.admin);
+    assert_eq!(status(client.get(url).header("cookie", cookie)).await, 401);
     room.browser.has(&field("API key")).await;
     room.browser.was_quiet(&["a status of 401"]).await;
 }
