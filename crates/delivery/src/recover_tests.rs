@@ -43,11 +43,12 @@ fn retry() -> Disposition {
 
 /// The standing after records of these dispositions and generations.
 fn after(records: &[(Disposition, u64)]) -> Known {
-    let standing = records
-        .iter()
-        .fold(Standing::default(), |standing, (disposition, generation)| {
+    let standing = records.iter().fold(
+        Standing::default(),
+        |standing, (disposition, generation)| {
             standing.after(&record(*disposition, *generation, NOW), OURS)
-        });
+        },
+    );
     Known {
         standing,
         generation: OURS,
@@ -189,7 +190,10 @@ fn a_recovered_event_has_a_fresh_budget_and_no_letter_when_it_is_delivered() {
         expires_at: NOW + DAY,
     };
     let sent = recovered(&event, &endpoint, 9, mark, window);
-    assert_eq!((sent.event_id.as_str(), sent.attempt), (event.id.as_str(), 1));
+    assert_eq!(
+        (sent.event_id.as_str(), sent.attempt),
+        (event.id.as_str(), 1)
+    );
     assert_eq!((sent.not_before, sent.expires_at), (NOW, NOW + DAY));
     assert_eq!((sent.event_seq, sent.accepted_at), (9, event.accepted_at));
     assert_eq!(sent.replay_generation(), generation);
