@@ -7,7 +7,7 @@
 use crate::time::UnixMillis;
 use std::time::Duration;
 
-/// A look may come so late without a slot being lost.
+/// [`Pace::LATE`] in microseconds.
 const LATE: i64 = 100_000;
 
 /// Slots at a steady rate.
@@ -15,9 +15,13 @@ const LATE: i64 = 100_000;
 pub struct Pace {
     interval_micros: i64,
     next_micros: i64,
+    late_micros: i64,
 }
 
 impl Pace {
+    /// A look may come so late without a slot being lost, where nothing else is said.
+    pub const LATE: Duration = Duration::from_micros(LATE.unsigned_abs());
+
     /// Slots every `interval`, at least a microsecond, the first of them one interval after
     /// `now`: whoever had the lane before may just have used one.
     #[must_use]
@@ -28,6 +32,17 @@ impl Pace {
         Pace {
             interval_micros,
             next_micros: micros(now).saturating_add(interval_micros),
+            late_micros: LATE,
+        }
+    }
+
+    /// Slots that a look misses by up to `late` are made up for: a rate that is asked for on the
+    /// average, and no bound of the endpoint's, is kept on a machine that is busy too.
+    #[must_use]
+    pub fn making_up(self, late: Duration) -> Pace {
+        Pace {
+            late_micros: i64::try_from(late.as_micros()).unwrap_or(LATE),
+            ..self
         }
     }
 
@@ -37,7 +52,10 @@ impl Pace {
         let fresh = Pace::start(interval, now);
         match fresh.interval_micros == self.interval_micros {
             true => self,
-            false => fresh,
+            false => Pace {
+                late_micros: self.late_micros,
+                ..fresh
+            },
         }
     }
 
@@ -70,7 +88,7 @@ impl Pace {
         let now = micros(now);
         let ahead = now.saturating_add(self.interval_micros);
         self.next_micros
-            .clamp(now.saturating_sub(LATE).min(ahead), ahead)
+            .clamp(now.saturating_sub(self.late_micros).min(ahead), ahead)
     }
 }
 
@@ -126,6 +144,21 @@ mod tests {
         pace.used(pace.permit(after_a_minute), after_a_minute);
         assert_eq!(pace.permit(after_a_minute), 0);
         assert!(pace.next(after_a_minute) <= at(60_020));
+    }
+
+    #[test]
+    fn a_rate_that_is_made_up_for_is_kept_by_late_looks() {
+        let bound = Pace::start(Duration::from_millis(5), NOW);
+        let asked = bound.making_up(Duration::from_millis(500));
+        for (mut pace, most) in [(bound, 110), (asked, 200)] {
+            let counts = run(&mut pace, 200, 20);
+            assert!(counts[1..].iter().all(|n| *n <= most), "{counts:?}");
+            if most == 200 {
+                assert!(counts[1..].iter().all(|n| *n == 200), "{counts:?}");
+            }
+        }
+        // A pause is not a late look.
+        assert_eq!(asked.permit(at(60_000)), 101);
     }
 
     #[test]

@@ -14,6 +14,8 @@ use std::time::Duration;
 /// A lane in which nothing has had to wait for so long is closed, however much passes through
 /// it; before that it stays open, because opening costs more.
 const LINGER: Duration = Duration::from_millis(150);
+/// A replay's release that comes so late on a busy machine is made up for.
+const MADE_UP: Duration = Duration::from_millis(500);
 /// Meanwhile it is looked at so often.
 const LOOK: Duration = Duration::from_millis(10);
 /// A second candidate for the probe is let go after so long, if the first moved nothing.
@@ -156,9 +158,9 @@ impl Owner<'_> {
     /// cap. `false` when it is not ours any more.
     async fn settle_reason(&mut self, endpoint: Option<&Endpoint>) -> Result<bool, BrokerError> {
         let now = posthorn_wiring::now();
-        self.pace = self.interval(endpoint).map(|interval| match self.pace {
-            Some(pace) => pace.with_interval(interval, now),
-            None => Pace::start(interval, now),
+        self.pace = self.interval(endpoint).map(|(interval, late)| {
+            let pace = self.pace.unwrap_or_else(|| Pace::start(interval, now));
+            pace.with_interval(interval, now).making_up(late)
         });
         let reason = self.hold.state().reason;
         let after_hold = reason.is_hold() || reason == LaneReason::Probing;
@@ -191,15 +193,18 @@ impl Owner<'_> {
         }
     }
 
-    /// The time between two releases, where a rate is given.
-    fn interval(&self, endpoint: Option<&Endpoint>) -> Option<Duration> {
+    /// The time between two releases, where a rate is given, and how late one may be made up for.
+    /// An endpoint's limit is a bound, what a job asks for a rate.
+    fn interval(&self, endpoint: Option<&Endpoint>) -> Option<(Duration, Duration)> {
         let limit = endpoint?.rate_limit.map(|limit| limit.interval());
         let asked = match self.hold.state().rate_per_second {
             0 => None,
             rate => Some(Duration::from_secs(1) / rate),
         };
         let asked = asked.filter(|_| self.lane.kind == LaneKind::Replay);
-        limit.max(asked)
+        let interval = limit.max(asked)?;
+        let late = if limit < asked { MADE_UP } else { Pace::LATE };
+        Some((interval, late))
     }
 
     /// Nothing is left as far as was read.
