@@ -1,6 +1,6 @@
 //! Looks at the streams every few seconds, and notes what it sees.
 //!
-//! A look is a dozen requests, and at most [`READ`] attempts are read for it however many were
+//! A look is a dozen requests, and at most `READ` attempts are read for it however many were
 //! made: half of them from the beginning of what is new and half from its middle.
 
 use super::Recently;
