@@ -2,7 +2,7 @@
 //! log, and four buckets.
 
 use crate::filter::LetterFilter;
-use crate::jobs::step::{JobDesk, Listing};
+use crate::jobs::step::{JobDesk, Listing, Reach};
 use crate::lanes::replayed::{Room, hand_in, room};
 use crate::letters::all::{self, All};
 use crate::replay::{Desk, Published};
@@ -266,9 +266,9 @@ impl JobDesk for Store {
         &self,
         filter: &LetterFilter,
         from: u64,
-        max: usize,
+        reach: Reach,
     ) -> Result<Listing, BrokerError> {
-        all::listing(self, filter, from, max).await
+        all::listing(self, filter, from, reach).await
     }
 
     async fn count_marked(&self, job: &ReplayJob) -> Result<u64, BrokerError> {

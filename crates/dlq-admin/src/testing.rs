@@ -1,10 +1,9 @@
 //! What the tests of this crate share: letters, jobs, and a desk that fails where it is told.
 
 use crate::filter::LetterFilter;
-use crate::jobs::step::{JobDesk, Listed, Listing};
+use crate::jobs::step::{JobDesk, Listed, Listing, Reach};
 use crate::lanes::replayed::Room;
 use crate::replay::{Desk, Published};
-use crate::walk::BATCH;
 use bytes::Bytes;
 use posthorn_broker::{BrokerError, Logged, Versioned};
 use posthorn_delivery::attempt::AttemptResult;
@@ -271,7 +270,12 @@ impl Desk for Model {
 }
 
 impl JobDesk for Model {
-    async fn read(&self, _: &LetterFilter, from: u64, max: usize) -> Result<Listing, BrokerError> {
+    async fn read(
+        &self,
+        _: &LetterFilter,
+        from: u64,
+        reach: Reach,
+    ) -> Result<Listing, BrokerError> {
         let state = self.state();
         let mut listed: Vec<_> = state
             .letters
@@ -284,7 +288,7 @@ impl JobDesk for Model {
             .collect();
         listed.sort_by_key(|listed| listed.place);
         let all = listed.len();
-        listed.truncate(max.min(BATCH));
+        listed.truncate(reach.letters.min(reach.places));
         let last = listed.last().map(|listed| listed.place);
         Ok(Listing {
             looked_to: last.filter(|_| listed.len() < all),

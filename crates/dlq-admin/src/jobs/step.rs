@@ -43,15 +43,23 @@ pub struct Listing {
     pub looked_at: usize,
 }
 
+/// How far one look at the register goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// Letters that it may find.
+    pub letters: usize,
+    /// Places that it may look at, at most [`BATCH`].
+    pub places: usize,
+}
+
 /// What a job needs beyond a single replay.
 pub trait JobDesk: Desk {
-    /// Up to `max` letters that match, in whatever state, from a place in the register on. It
-    /// looks at [`BATCH`] places at most.
+    /// Letters that match, in whatever state, from a place in the register on.
     fn read(
         &self,
         filter: &LetterFilter,
         from: u64,
-        max: usize,
+        reach: Reach,
     ) -> impl Future<Output = Result<Listing, BrokerError>> + Send;
 
     /// How many letters carry the id of a job: those that it has sent.
@@ -229,9 +237,13 @@ async fn find<D: JobDesk>(
         cursor: job.cursor,
     };
     let mut looked_at = 0;
+    // Where most of them match, no more is read than is sent; where few do, ever more at a time.
+    let mut places = wanted.saturating_mul(2).clamp(16, BATCH);
     while found.cursor < job.upper && found.letters.len() < wanted && looked_at < MAX_LOOKED_AT {
-        let left = wanted - found.letters.len();
-        let page = desk.read(filter, found.cursor + 1, left).await?;
+        let letters = wanted - found.letters.len();
+        let reach = Reach { letters, places };
+        let page = desk.read(filter, found.cursor + 1, reach).await?;
+        places = places.saturating_mul(2).min(BATCH);
         looked_at += page.looked_at;
         let is_meant = |listed: &Listed| {
             listed.place <= job.upper && filter.matches_dead(&listed.letter.value)

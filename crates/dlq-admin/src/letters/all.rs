@@ -6,7 +6,7 @@
 
 use super::search::letters_of;
 use crate::filter::LetterFilter;
-use crate::jobs::step::{Listed, Listing};
+use crate::jobs::step::{Listed, Listing, Reach};
 use crate::scan::{EVERYTHING, Upwards, slack};
 use crate::store::Store;
 use crate::walk::BATCH;
@@ -14,7 +14,7 @@ use futures_util::{StreamExt, TryStreamExt};
 use posthorn_broker::{BrokerError, Logged};
 use posthorn_delivery::{DeadLetter, LetterEntry, ReplayJob, UnixMillis};
 
-/// Letters of a filter from a place in the register on, at most `max`.
+/// Letters of a filter from a place in the register on.
 ///
 /// # Errors
 /// When the broker fails.
@@ -22,17 +22,17 @@ pub(crate) async fn listing(
     store: &Store,
     filter: &LetterFilter,
     from: u64,
-    max: usize,
+    reach: Reach,
 ) -> Result<Listing, BrokerError> {
     let subject = store.entries(filter);
-    let page = store.register().read(&subject, from, BATCH).await?;
+    let page = store.register().read(&subject, from, reach.places).await?;
     // So many that cannot be read would look like the end.
-    let blind = from.saturating_add(BATCH as u64 - 1);
+    let blind = from.saturating_add(reach.places as u64 - 1);
     let last = page.items.last().map_or(blind, |entry| entry.sequence);
     let mut looked_to = (page.pending > 0).then_some(last);
     let (mut meant, mut looked_at) = (Vec::new(), 0);
     for entry in page.items {
-        if meant.len() == max {
+        if meant.len() == reach.letters {
             looked_to = Some(entry.sequence.saturating_sub(1));
             break;
         }
