@@ -161,6 +161,10 @@ pub fn run_ahead(rate_per_second: u32) -> u64 {
     u64::from(rate_per_second.max(1))
 }
 
+/// So long before they are due letters are handed in: a lane that ran empty whenever a job is held
+/// up for a moment would be closed, and what it missed is not made up for.
+pub const AHEAD: Duration = Duration::from_millis(250);
+
 /// How far behind its rate a job may be and still make up for it. What it has missed beyond that,
 /// as after a wait for its lane, is missed: nothing is saved up.
 pub const CATCH_UP: Duration = Duration::from_secs(1);
@@ -176,18 +180,22 @@ pub struct Batch {
     pub most: usize,
 }
 
-/// The next batch of a job that is so far behind its rate. While it is not, a batch is small, and
-/// sent when the one before has had its time. Where sending takes longer than that, on a machine
+/// The next batch of a job whose letters before it are due until `ahead` from now, or were until
+/// `behind` ago. While it is in time a batch is small, and sent when it is nearly due. Where sending takes longer than that, on a machine
 /// that is busy, the next one is larger by what has come due meanwhile.
 #[must_use]
-pub fn batch(rate_per_second: u32, behind: Duration, now: UnixMillis) -> Batch {
+pub fn batch(
+    rate_per_second: u32,
+    (ahead, behind): (Duration, Duration),
+    now: UnixMillis,
+) -> Batch {
     let behind = behind.min(CATCH_UP);
     let millis = u64::try_from(behind.as_millis()).unwrap_or(0);
     let missed = u64::from(rate_per_second) * millis / 1_000;
     let most = batch_size(rate_per_second).saturating_add(usize::try_from(missed).unwrap_or(0));
     Batch {
         now,
-        due_from: UnixMillis(now.0.saturating_sub_unsigned(millis)),
+        due_from: UnixMillis(now.0.saturating_sub_unsigned(millis)) + ahead,
         most: most.min(usize::try_from(MAX_BATCH).unwrap_or(usize::MAX)),
     }
 }
@@ -225,14 +233,17 @@ mod tests {
 
     #[test]
     fn a_job_that_is_behind_makes_up_for_a_second_and_no_more() {
-        let in_time = batch(200, Duration::ZERO, NOW);
+        let batch = |rate, behind| super::batch(rate, (Duration::ZERO, behind), NOW);
+        let in_time = batch(200, Duration::ZERO);
         assert_eq!((in_time.most, in_time.due_from), (10, NOW));
-        let late = batch(200, Duration::from_millis(100), NOW);
+        let late = batch(200, Duration::from_millis(100));
         assert_eq!((late.most, late.due_from), (30, UnixMillis(NOW.0 - 100)));
-        let long = batch(200, Duration::from_secs(60), NOW);
+        let long = batch(200, Duration::from_secs(60));
         assert_eq!((long.most, long.due_from), (210, UnixMillis(NOW.0 - 1_000)));
-        assert_eq!(batch(10_000, CATCH_UP, NOW).most, 256);
-        assert_eq!(batch(1, Duration::from_millis(900), NOW).most, 1);
+        assert_eq!(batch(10_000, CATCH_UP).most, 256);
+        assert_eq!(batch(1, Duration::from_millis(900)).most, 1);
+        let early = super::batch(200, (AHEAD, Duration::ZERO), NOW);
+        assert_eq!((early.most, early.due_from), (10, NOW + AHEAD));
     }
 
     #[test]

@@ -35,7 +35,7 @@ async fn work(model: &Model, me: &str, now: UnixMillis) -> Result<(), StepError>
         revision,
     };
     while current.value.state == ReplayState::Running {
-        let batch = law::batch(current.value.rate_per_second, Duration::ZERO, now);
+        let batch = law::batch(current.value.rate_per_second, IN_TIME, now);
         let step = step(model, &current.value, &filter(), batch).await?;
         match report(model, &current, step.progress, now).await? {
             Reported::Kept(next) => current = *next,
@@ -54,9 +54,12 @@ fn sent(model: &Model) -> HashMap<String, usize> {
     sent
 }
 
-/// A batch of a job that is not behind.
+/// Neither ahead nor behind.
+const IN_TIME: (Duration, Duration) = (Duration::ZERO, Duration::ZERO);
+
+/// A batch of a job that is in time.
 fn in_time(model: &Model) -> Batch {
-    law::batch(model.job().value.rate_per_second, Duration::ZERO, NOW)
+    law::batch(model.job().value.rate_per_second, IN_TIME, NOW)
 }
 
 fn start(model: &Model, matched: u64, rate: u32) {

@@ -92,8 +92,12 @@ async fn work(store: &Store, id: &str, me: &str, shutdown: &Shutdown) -> Result<
         }
         store.endpoints_now().await?;
         let now = posthorn_wiring::now();
-        let behind = Instant::now().saturating_duration_since(slot);
-        let batch = law::batch(job.value.rate_per_second, behind, now);
+        let at = Instant::now();
+        let due = (
+            slot.saturating_duration_since(at),
+            at.saturating_duration_since(slot),
+        );
+        let batch = law::batch(job.value.rate_per_second, due, now);
         let step = work.step(store, &job.value, batch).await?;
         if step.is_idle() && now + law::LEASE / 2 < job.value.lease_until {
             continue;
@@ -111,7 +115,7 @@ async fn work(store: &Store, id: &str, me: &str, shutdown: &Shutdown) -> Result<
         slot = slot.max(Instant::now() - law::CATCH_UP) + step.takes;
         tokio::select! {
             () = shutdown.triggered() => {}
-            () = tokio::time::sleep_until(slot) => {}
+            () = tokio::time::sleep_until(slot - law::AHEAD) => {}
         }
     }
     finish(store, &job).await
