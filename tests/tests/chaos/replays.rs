@@ -48,9 +48,10 @@ async fn job(site: &Site, id: &str) -> Option<Value> {
     found.ok()?.success().ok()
 }
 
-/// Waits until letters come again for a second, and returns when that was.
+/// Waits until letters come again for two seconds, of which one may be what was left in the lane,
+/// and returns when that was.
 async fn flows(site: &Site) -> Instant {
-    let from = site.receiver.count() + RATE;
+    let from = site.receiver.count() + 2 * RATE;
     let waited = eventually(TAKEN_OVER, "letters come again", || {
         std::future::ready(site.receiver.count() >= from)
     })
