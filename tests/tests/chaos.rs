@@ -24,6 +24,5 @@ mod replays;
 mod restarts;
 #[path = "chaos/site.rs"]
 mod site;
-
-/// Each of these tests loads the machine; two at a time would measure each other.
-static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+#[path = "chaos/turn.rs"]
+mod turn;

@@ -1,6 +1,6 @@
 //! Orderly ends: SIGTERM finishes what is in flight and repeats nothing.
 
-use crate::ONE_AT_A_TIME;
+use crate::turn;
 use posthorn_tests::receiver::{Receiver, Reply};
 use posthorn_tests::wait::eventually;
 use posthorn_tests::{Cluster, DEADLINE, Role};
@@ -18,7 +18,7 @@ fn most_often(receiver: &Receiver) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ops_01_js_07_sigterm_finishes_what_is_in_flight_and_repeats_nothing() {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _turn = turn::light().await;
     let mut cluster = Cluster::start().await.unwrap();
     let receiver = Receiver::start().await.unwrap();
     receiver.answer("/slow", Reply::ok().delay(Duration::from_secs(3)));
@@ -44,7 +44,7 @@ async fn ops_01_js_07_sigterm_finishes_what_is_in_flight_and_repeats_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn js_07_a_burst_that_has_just_been_answered_is_not_sent_again_after_sigterm() {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _turn = turn::light().await;
     let mut cluster = Cluster::start().await.unwrap();
     let receiver = Receiver::start().await.unwrap();
     let api = cluster.api().unwrap();
@@ -82,7 +82,7 @@ async fn js_07_a_burst_that_has_just_been_answered_is_not_sent_again_after_sigte
 
 #[tokio::test(flavor = "multi_thread")]
 async fn js_04_a_slow_receiver_gets_each_delivery_once_from_two_dispatchers() {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _turn = turn::light().await;
     let cluster = Cluster::builder()
         .copies(Role::Dispatcher, 2)
         .env("POSTHORN_DISPATCH_CONCURRENCY", "4")
@@ -109,7 +109,7 @@ async fn js_04_a_slow_receiver_gets_each_delivery_once_from_two_dispatchers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn js_08_a_dispatcher_that_was_asleep_changes_nothing_when_it_wakes() {
     use nix::sys::signal::Signal;
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _turn = turn::light().await;
     let mut cluster = Cluster::builder()
         .copies(Role::Dispatcher, 2)
         .start()
@@ -165,7 +165,7 @@ async fn js_08_a_dispatcher_that_was_asleep_changes_nothing_when_it_wakes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ops_03_a_broker_that_comes_back_empty_is_furnished_and_used() {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _turn = turn::light().await;
     let mut cluster = Cluster::start().await.unwrap();
     cluster.nats.restart_empty().await.unwrap();
     let receiver = Receiver::start().await.unwrap();

@@ -1,7 +1,7 @@
 //! SIGKILL, twenty times each.
 
-use crate::ONE_AT_A_TIME;
 use crate::load::Load;
+use crate::turn;
 use posthorn_tests::{Cluster, Role};
 use rand::RngExt;
 use std::time::Duration;
@@ -29,7 +29,7 @@ async fn cluster() -> Cluster {
 /// Kills a copy of `role` at random moments while the load runs, starts it again each time,
 /// and judges.
 async fn killing(role: Role) {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _turn = turn::heavy().await;
     let mut cluster = cluster().await;
     let load = Load::start(&cluster).await;
     let stop = CancellationToken::new();
@@ -93,7 +93,7 @@ async fn a_killed_dlq_admin_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_broker_loses_nothing_that_was_acknowledged() {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _turn = turn::heavy().await;
     let mut cluster = cluster().await;
     let load = Load::start(&cluster).await;
     let stop = CancellationToken::new();

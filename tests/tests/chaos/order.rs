@@ -1,8 +1,8 @@
 //! `fifo` keeps its order through everything that fails at the same time.
 
-use crate::ONE_AT_A_TIME;
 use crate::load::publish;
 use crate::site::{Site, TENANT, at_random, kill_any, number};
+use crate::turn;
 use posthorn_broker::StreamName;
 use posthorn_delivery::attempt::AttemptResult;
 use posthorn_delivery::{Attempt, BreakerSignal, Delivery, Disposition, Ordering};
@@ -84,7 +84,7 @@ async fn faults(cluster: &mut Cluster) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fan_07_an_ordered_endpoint_sees_strict_order_through_kills_and_an_outage() {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _turn = turn::light().await;
     let builder = Cluster::builder()
         .copies(Role::Scheduler, 2)
         .copies(Role::Dispatcher, 2);
@@ -152,7 +152,7 @@ fn record(delivery: &Delivery, disposition: Disposition) -> Attempt {
 /// Ten seconds later its message is another dispatcher's, and the order has moved on.
 #[tokio::test(flavor = "multi_thread")]
 async fn fan_07_what_was_recorded_before_a_dispatcher_died_is_not_requested_behind_later_events() {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _turn = turn::light().await;
     let mut rig = Rig::start().await.unwrap();
     rig.dispatcher(posthorn_dispatcher::Settings::default())
         .await
@@ -192,7 +192,7 @@ async fn fan_07_what_was_recorded_before_a_dispatcher_died_is_not_requested_behi
 /// they removed. No later event tells how far fan-out had come.
 #[tokio::test(flavor = "multi_thread")]
 async fn fan_07_the_last_events_before_an_outage_do_not_wait_for_the_next_one() {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _turn = turn::light().await;
     let mut site = Site::start(Cluster::builder()).await;
     for n in 0..2 {
         let more = json!({"ordering": "fifo", "enabled": false});

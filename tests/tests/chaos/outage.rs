@@ -1,7 +1,7 @@
 //! The broker goes away while lanes drain, and what was held back is still held back after it.
 
-use crate::ONE_AT_A_TIME;
 use crate::site::{Site, at_random, most_within};
+use crate::turn;
 use posthorn_tests::receiver::Reply;
 use posthorn_tests::{Cluster, Role};
 use serde_json::json;
@@ -21,7 +21,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_lanes_hold_back_they_still_hold_back_after_an_outage() {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _turn = turn::light().await;
     let builder = Cluster::builder()
         .copies(Role::Scheduler, 2)
         .copies(Role::Dispatcher, 3);

@@ -1,7 +1,7 @@
 //! The owner of a lane dies while it lets go, and whoever comes next lets go nothing twice.
 
-use crate::ONE_AT_A_TIME;
 use crate::site::{Lane, Site, at_random};
+use crate::turn;
 use nix::sys::signal::Signal;
 use posthorn_broker::StreamName;
 use posthorn_tests::receiver::Reply;
@@ -93,7 +93,7 @@ async fn takings(site: &Site) -> Vec<u64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ops_06_a_lane_whose_owner_is_killed_again_and_again_is_drained_by_one_at_a_time() {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _turn = turn::light().await;
     let mut site = draining(4, EACH).await;
     let before: u64 = takings(&site).await.iter().sum();
     let mut published = EACH;
@@ -118,7 +118,7 @@ async fn ops_06_a_lane_whose_owner_is_killed_again_and_again_is_drained_by_one_a
 /// One that was only asleep wakes up and finds that its lanes are somebody else's.
 #[tokio::test(flavor = "multi_thread")]
 async fn js_08_an_owner_that_was_asleep_lets_go_nothing_that_is_not_its_own_any_more() {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _turn = turn::light().await;
     let mut site = draining(2, 2 * EACH).await;
     let owner = an_owner(&mut site).await;
     let before = takings(&site).await;

@@ -1,7 +1,7 @@
 //! Dispatchers die while they put into lanes what may not be sent.
 
-use crate::ONE_AT_A_TIME;
 use crate::site::{Site, at_random, kill_any};
+use crate::turn;
 use posthorn_broker::StreamName;
 use posthorn_tests::receiver::Reply;
 use posthorn_tests::wait::eventually;
@@ -17,7 +17,7 @@ const SWEPT: Duration = Duration::from_secs(40);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ops_06_a_dispatcher_killed_while_it_parks_loses_and_strands_nothing() {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _turn = turn::light().await;
     let builder = Cluster::builder().copies(Role::Dispatcher, 3);
     let mut site = Site::start(builder).await;
     for n in 0..LANES {

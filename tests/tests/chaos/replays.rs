@@ -1,7 +1,7 @@
 //! A replay of ten thousand letters, while who works on it and who lets it go are killed.
 
-use crate::ONE_AT_A_TIME;
 use crate::site::{Site, TENANT, at_random};
+use crate::turn;
 use posthorn_tests::receiver::{Received, Reply};
 use posthorn_tests::wait::{eventually, eventually_some};
 use posthorn_tests::{Cluster, Role};
@@ -73,7 +73,7 @@ fn rate_between(requests: &[Arc<Received>], from: Instant, to: Instant) -> f64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dlq_02_ten_thousand_letters_are_replayed_once_at_the_rate_through_kills() {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _turn = turn::alone().await;
     let mut site = with_letters().await;
     let ask = json!({"filter": {"tenant": TENANT}, "rate_per_second": RATE});
     let started = site.api.admin_post("/v1/replays", &ask).await.unwrap();

@@ -1,7 +1,7 @@
 //! Everything dies while a paused endpoint's events wait.
 
-use crate::ONE_AT_A_TIME;
 use crate::site::Site;
+use crate::turn;
 use posthorn_tests::{Cluster, Role};
 use serde_json::json;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const ROLES: [Role; 4] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fan_04_what_a_paused_endpoint_is_owed_outlives_everything_and_comes_once() {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _turn = turn::light().await;
     let mut site = Site::start(Cluster::builder()).await;
     site.endpoint("/hook", &json!({"max_in_flight": 256})).await;
     site.call_each("pause").await;
