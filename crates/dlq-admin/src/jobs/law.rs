@@ -181,8 +181,9 @@ pub struct Batch {
 }
 
 /// The next batch of a job whose letters before it are due until `ahead` from now, or were until
-/// `behind` ago. While it is in time a batch is small, and sent when it is nearly due. Where sending takes longer than that, on a machine
-/// that is busy, the next one is larger by what has come due meanwhile.
+/// `behind` ago. While it is in time a batch is small, and sent when it is nearly due. Where
+/// sending takes longer than that, on a machine that is busy, the next one is larger by what has
+/// come due meanwhile.
 #[must_use]
 pub fn batch(
     rate_per_second: u32,

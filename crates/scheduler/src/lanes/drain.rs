@@ -14,10 +14,10 @@ use std::time::Duration;
 /// A lane in which nothing has had to wait for so long is closed, however much passes through
 /// it; before that it stays open, because opening costs more.
 const LINGER: Duration = Duration::from_millis(150);
-/// A replay's release that comes so late on a busy machine is made up for.
-const MADE_UP: Duration = Duration::from_millis(500);
 /// Meanwhile it is looked at so often.
 const LOOK: Duration = Duration::from_millis(10);
+/// A replay's release that comes so late on a busy machine is made up for.
+const MADE_UP: Duration = Duration::from_millis(500);
 /// A second candidate for the probe is let go after so long, if the first moved nothing.
 const CANDIDATE: Duration = Duration::from_secs(1);
 /// What needs no request is let go so many at once.

@@ -30,7 +30,11 @@ pub(crate) async fn watch(context: Arc<Context>, shutdown: Shutdown) {
             () = tokio::time::sleep(pause + jitter) => {}
         }
         pause = EVERY;
-        match sweep(&context).await {
+        let swept = tokio::select! {
+            () = shutdown.triggered() => return,
+            swept = sweep(&context) => swept,
+        };
+        match swept {
             Ok(0) => {}
             Ok(found) => tracing::info!(found, "lanes without a token were given one"),
             Err(error) => tracing::debug!(%error, "the lanes could not be looked through"),
