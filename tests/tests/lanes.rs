@@ -14,3 +14,5 @@ mod ordered;
 mod replays;
 #[path = "lanes/support.rs"]
 mod support;
+#[path = "lanes/tokens.rs"]
+mod tokens;

@@ -9,6 +9,8 @@ use crate::error::BrokerError;
 use crate::log::{LogPage, LogReader, Start};
 use crate::names::{Names, StreamName};
 use crate::publish::{Patience, Stored};
+use crate::pump::ConsumerName;
+use async_nats::jetstream::stream::{LastRawMessageErrorKind, RawMessageErrorKind};
 use async_nats::{HeaderMap, Subscriber};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
@@ -107,10 +109,62 @@ impl LaneStore {
     /// # Errors
     /// When it is not certain that there is one; the sweep then gives it one.
     pub async fn renew_token(&self, lane: &LaneId) -> Result<(), BrokerError> {
-        let stream = self.broker.stream(StreamName::Tokens).await?;
-        let purge = stream.purge().filter(self.names().token(lane));
-        purge.await.map_err(BrokerError::refused)?;
+        match self.token(lane).await? {
+            Some(sequence) => self.replace_token(lane, sequence).await,
+            None => self.put_token(lane).await,
+        }
+    }
+
+    /// Gives `lane` a new token in place of the one at `sequence`.
+    ///
+    /// It is removed by itself, and not by a purge of its subject: after a purge of some subjects
+    /// of a work queue and a restart, the server takes others that were handed out for settled,
+    /// and never hands them out again (nats-server 2.15.1).
+    ///
+    /// # Errors
+    /// As for [`Self::renew_token`].
+    pub async fn replace_token(&self, lane: &LaneId, sequence: u64) -> Result<(), BrokerError> {
+        self.broker.discard(StreamName::Tokens, sequence).await?;
         self.put_token(lane).await
+    }
+
+    /// Where the token of `lane` lies, as the stream's leader knows it.
+    async fn token(&self, lane: &LaneId) -> Result<Option<u64>, BrokerError> {
+        let stream = self.broker.stream(StreamName::Tokens).await?;
+        let subject = self.names().token(lane);
+        match stream.get_last_raw_message_by_subject(&subject).await {
+            Ok(found) => Ok(Some(found.sequence)),
+            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+            Err(error) => Err(BrokerError::refused(error)),
+        }
+    }
+
+    /// Tokens at a sequence up to which the consumer takes everything for settled: they are
+    /// about to go, or will not be handed out any more.
+    ///
+    /// # Errors
+    /// When JetStream cannot be asked.
+    pub async fn settled_tokens(&self) -> Result<Vec<(LaneId, u64)>, BrokerError> {
+        let consumer = self.broker.consumer(&ConsumerName::Tokens).await?;
+        let floor = consumer.ack_floor().await?;
+        let stream = self.broker.stream(StreamName::Tokens).await?;
+        let info = stream.get_info().await.map_err(BrokerError::refused)?;
+        let all = self.names().all_of(StreamName::Tokens);
+        let mut from = info.state.first_sequence;
+        let mut settled = Vec::new();
+        while info.state.messages > 0 && from <= floor {
+            let found = match stream.get_first_raw_message_by_subject(&all, from).await {
+                Ok(found) if found.sequence <= floor => found,
+                Ok(_) => break,
+                Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => break,
+                Err(error) => return Err(BrokerError::refused(error)),
+            };
+            from = found.sequence + 1;
+            if let Some(lane) = self.names().parse_lane(&found.subject) {
+                settled.push((lane, found.sequence));
+            }
+        }
+        Ok(settled)
     }
 
     /// Up to `max` of what lies in `lane` from position `from` on, in order.

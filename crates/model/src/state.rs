@@ -151,7 +151,7 @@ pub enum Own {
     /// It has none.
     #[default]
     Idle,
-    /// The lane needs a new token: purge the one that it has.
+    /// The lane needs a new token: remove the one that it has.
     Renew,
     /// Put a token.
     Put,

@@ -127,8 +127,8 @@ async fn a_rate_limit_counts_live_traffic_and_a_replay_together() {
     replay(&rig, &target, 200, 0).await;
     receiver.wait_for(1, SOON).await.unwrap();
     for _ in 0..100 {
-        rig.publish("acme", "live", 1).await.unwrap();
         let before = receiver.count();
+        rig.publish("acme", "live", 1).await.unwrap();
         receiver.wait_for(before + 1, SOON).await.unwrap();
     }
     let got = receiver.wait_for(300, 2 * SOON).await.unwrap();

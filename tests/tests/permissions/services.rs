@@ -148,7 +148,7 @@ fn streams(may: &mut impl FnMut(&str, &[&'static str])) {
         ("DLQ", &[DLQ_ADMIN], &[DLQ_ADMIN], &[DLQ_ADMIN]),
         ("REGISTER", &[DLQ_ADMIN], &[DISPATCHER, DLQ_ADMIN], &[]),
         ("LANES", &[SCHEDULER, DLQ_ADMIN], &[SCHEDULER], &[SCHEDULER]),
-        ("TOKENS", &[], &[], &[INGEST, SCHEDULER, DLQ_ADMIN]),
+        ("TOKENS", &[], &[INGEST, SCHEDULER, DLQ_ADMIN], &[]),
         ("AUDIT", &[DLQ_ADMIN], &[], &[]),
     ];
     let all = [SETUP, INGEST, SCHEDULER, DISPATCHER, DLQ_ADMIN];
@@ -166,6 +166,7 @@ fn streams(may: &mut impl FnMut(&str, &[&'static str])) {
         let raw: &[&str] = match name {
             "EVENTS" => &[SCHEDULER],
             "ARCHIVE" => &[DLQ_ADMIN],
+            "TOKENS" => delete,
             _ => &[],
         };
         may(&format!("$JS.API.STREAM.MSG.GET.{stream}"), raw);

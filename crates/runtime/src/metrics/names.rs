@@ -64,7 +64,7 @@ contract! {
     LANE_RELEASES_TOTAL = Counter Count "posthorn_lane_releases_total" [],
         "Deliveries let go from lanes; of an ordered one, every attempt.";
     LANES_REPAIRED_TOTAL = Counter Count "posthorn_lanes_repaired_total" [],
-        "Lanes that were found without a token and given one, as after a kill between two steps.";
+        "Lanes that nobody owned and that were given a token, as after a kill between two steps.";
     BREAKERS_OPEN = Gauge Count "posthorn_breakers_open" [],
         "Endpoints whose circuit breaker is open or half open.";
     DEAD_LETTERS_TOTAL = Counter Count "posthorn_dead_letters_total" ["reason"],

@@ -64,7 +64,8 @@ async fn own(context: &Context, lane: &LaneId, token: &Incoming) -> Result<End, 
     if token.delivered() > 1 {
         // Whoever had it before may be slow and not dead. With a new token, what it still
         // says about the old one touches nothing.
-        context.lanes.store().renew_token(lane).await?;
+        let store = context.lanes.store();
+        store.replace_token(lane, token.sequence()).await?;
         return Ok(End::Done);
     }
     match Owner::take(context, lane, token).await? {

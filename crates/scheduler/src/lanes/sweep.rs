@@ -1,5 +1,6 @@
-//! A lane without a token is owned by nobody. Whoever died between two steps may have left
-//! one; every scheduler looks for them now and then.
+//! A lane without a token is owned by nobody, and so is one whose token is not handed out any
+//! more. Whoever died between two steps may have left the one, a server that forgot something
+//! the other; every scheduler looks for them now and then.
 
 use crate::context::Context;
 use posthorn_broker::BrokerError;
@@ -36,7 +37,7 @@ pub(crate) async fn watch(context: Arc<Context>, shutdown: Shutdown) {
         };
         match swept {
             Ok(0) => {}
-            Ok(found) => tracing::info!(found, "lanes without a token were given one"),
+            Ok(found) => tracing::info!(found, "lanes that nobody owned were given a token"),
             Err(error) => tracing::debug!(%error, "the lanes could not be looked through"),
         }
     }
@@ -44,29 +45,39 @@ pub(crate) async fn watch(context: Arc<Context>, shutdown: Shutdown) {
 
 /// Gives a token to every lane that needs one and has had none for a while.
 async fn sweep(context: &Context) -> Result<usize, BrokerError> {
-    let missed = without_token(context).await?;
+    let missed = without_owner(context).await?;
     if missed.is_empty() {
         return Ok(0);
     }
     tokio::time::sleep(AGAIN).await;
-    let still = without_token(context).await?;
-    let stranded: Vec<&LaneId> = still.intersection(&missed).collect();
-    for lane in &stranded {
-        context.lanes.store().put_token(lane).await?;
+    let still = without_owner(context).await?;
+    let stranded: Vec<_> = still.intersection(&missed).collect();
+    let store = context.lanes.store();
+    for (lane, token) in &stranded {
+        match token {
+            Some(sequence) => store.replace_token(lane, *sequence).await?,
+            None => store.put_token(lane).await?,
+        }
     }
     metrics::counter!("posthorn_lanes_repaired_total").increment(stranded.len() as u64);
     Ok(stranded.len())
 }
 
-async fn without_token(context: &Context) -> Result<HashSet<LaneId>, BrokerError> {
+/// Lanes that nobody will own, with the token that is of no use where there is one.
+async fn without_owner(context: &Context) -> Result<HashSet<(LaneId, Option<u64>)>, BrokerError> {
     let store = context.lanes.store();
     // In this order: a lane that is opened meanwhile has its token before it is missed.
     let mut needed = needed(context, store.lanes().await?);
-    if !needed.is_empty() {
-        let owned: HashSet<LaneId> = store.tokens().await?.into_iter().collect();
-        needed.retain(|lane| !owned.contains(lane));
+    if needed.is_empty() {
+        return Ok(HashSet::new());
     }
-    Ok(needed)
+    for lane in store.tokens().await? {
+        needed.remove(&lane);
+    }
+    let missed = needed.into_iter().map(|lane| (lane, None));
+    let settled = store.settled_tokens().await?.into_iter();
+    let settled = settled.map(|(lane, sequence)| (lane, Some(sequence)));
+    Ok(missed.chain(settled).collect())
 }
 
 /// Lanes that hold something, and lanes that are active without need.
