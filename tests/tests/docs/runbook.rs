@@ -55,7 +55,7 @@ async fn meanwhile(desk: &mut Desk, block: &Block) {
         // Whoever owns the receiver has mended it.
         desk.type_in(RECEIVER, LISTEN).await;
     }
-    if block.text.contains("events show") {
+    if block.text.contains("posthorn audit") {
         // The letter leaves the list a moment after its delivery.
         desk.wait_for(OPERATOR, "posthorn dlq count --tenant acme", "0")
             .await;
