@@ -1,4 +1,4 @@
-//! Many letters at once: replayed at a rate, paused, cancelled; thrown away.
+//! Many letters at once: replayed at a rate, paused, cancelled; purged.
 
 use crate::browser::{answer, button};
 use crate::room::Room;
@@ -70,18 +70,18 @@ async fn a_purge_counts_first_and_wants_the_number_typed() {
     browser.sees("12 letters").await;
     browser.fill("Type 12 to confirm", "13").await;
     browser
-        .has("//dialog//button[contains(., 'Throw them away') and @disabled]")
+        .has("//dialog//button[contains(., 'Purge them') and @disabled]")
         .await;
     browser.fill("Type 12 to confirm", "12").await;
-    browser.click(&answer("Throw them away")).await;
-    browser.sees("12 thrown away.").await;
+    browser.click(&answer("Purge them")).await;
+    browser.sees("12 purged.").await;
     browser.sees("No letter matches").await;
     room.letters("", 1).await;
 
     browser.open("/dead-letters").await;
     browser.click("//a[.='order.placed']").await;
-    browser.click(&button("Throw away…")).await;
-    browser.click(&answer("Throw it away")).await;
+    browser.click(&button("Delete…")).await;
+    browser.click(&answer("Delete it")).await;
     browser.address_is("/dead-letters").await;
     room.letters("", 0).await;
     browser.was_quiet(&[]).await;

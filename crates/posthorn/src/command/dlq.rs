@@ -67,13 +67,13 @@ enum Action {
     },
     /// Send some again by their ids, or all that match a filter.
     Replay(ReplayArgs),
-    /// Throw away some by their ids.
+    /// Delete some by their ids.
     Delete {
         /// The letters' ids.
         #[arg(value_name = "ID", required = true)]
         ids: Vec<String>,
     },
-    /// Throw away all that match a filter; without --yes they are only counted.
+    /// Purge all that match a filter; without --yes they are only counted.
     Purge {
         /// Do it.
         #[arg(long)]

@@ -1,4 +1,4 @@
-// Many letters at once: always counted first, and thrown away only by whoever types the number.
+// Many letters at once: always counted first, and purged only by whoever types the number.
 
 import { api } from '../parts/api.js';
 import { ask } from '../parts/dialog.js';
@@ -65,7 +65,7 @@ export function purgeAll(filter) {
     () => api.post('/v1/dead-letters/purge', { filter: body, dry_run: true }),
     ({ matched, skipped }) => [
       h('p', { class: 'big' }, many(matched, 'letter')),
-      h('p', null, matched ? 'will be thrown away, with their payloads. That cannot be taken back.' : 'match.'),
+      h('p', null, matched ? 'will be purged, with their payloads. That cannot be taken back.' : 'match.'),
       skipped > 0 && h('p', { class: 'soft' }, `${many(skipped, 'more is', 'more are')} being replayed and will stay.`),
       matched > 0 && h('label', null, `Type ${matched} to confirm`, h('input', { name: 'typed', autocomplete: 'off', inputmode: 'numeric' })),
     ],
@@ -73,7 +73,7 @@ export function purgeAll(filter) {
   return ask({
     title: 'Purge all that match',
     content: [h('p', null, `Filter: ${inWords(body)}`), preview.box],
-    confirm: 'Throw them away',
+    confirm: 'Purge them',
     danger: true,
     ready: (data) => preview.number() > 0 && data.get('typed')?.trim() === String(preview.number()),
     submit: () => api.post('/v1/dead-letters/purge', { filter: body, dry_run: false }),
@@ -82,9 +82,9 @@ export function purgeAll(filter) {
 
 export function purgeOne(id) {
   return ask({
-    title: 'Throw this letter away',
+    title: 'Delete this letter',
     content: [h('p', null, 'Its payload and its history go with it. That cannot be taken back.')],
-    confirm: 'Throw it away',
+    confirm: 'Delete it',
     danger: true,
     submit: async () => {
       await api.remove(`/v1/dead-letters/${id}`);
@@ -94,4 +94,4 @@ export function purgeOne(id) {
 }
 
 export const replayed = (answer) => `On its way: ${answer.replay_id}.`;
-export const purged = (answer) => `${count(answer.purged)} thrown away.`;
+export const purged = (answer) => `${count(answer.purged)} purged.`;

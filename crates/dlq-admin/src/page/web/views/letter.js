@@ -58,7 +58,7 @@ function buttons(letter, again) {
       again();
       return answer;
     }, replayed, { kind: 'first' }),
-    act('Throw away…', session.why('operate') ?? busy, async () => {
+    act('Delete…', session.why('operate') ?? busy, async () => {
       if (await purgeOne(letter.id)) go('/dead-letters');
     }, { kind: 'danger' }),
   ];
