@@ -86,13 +86,14 @@ pub(crate) async fn run(
     progress::follow(client, &cell(&answer, "/id"), output).await
 }
 
-/// That what is asked for reaches further back than what is kept.
+/// That what is asked for reaches further back than what is kept, which is no loss where nothing
+/// came before.
 fn beyond(body: &Value, answer: &Value) -> Option<String> {
     let oldest = answer.get("oldest_retained")?.as_str()?;
     let since = body.get("since")?.as_str()?;
     // Both are in UTC and of one form, so that their texts sort as their times do.
-    let remark = format!("events are kept since {}", output::printable(oldest));
-    (since < oldest).then(|| format!("{remark}: what came before is gone"))
+    let remark = format!("the oldest event kept is of {}", output::printable(oldest));
+    (since < oldest).then(|| format!("{remark}: nothing before it can be sent"))
 }
 
 /// What would be sent, and what is left out.
