@@ -3,8 +3,9 @@
 use crate::context::Context;
 use metrics::{counter, gauge};
 use posthorn_broker::Broker;
-use posthorn_delivery::DisabledReason;
+use posthorn_delivery::{DisabledReason, Reason};
 use posthorn_runtime::Shutdown;
+use posthorn_runtime::metrics::{begin_at_zero, names};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,5 +40,17 @@ fn show_zeros() {
     for reason in [DisabledReason::Gone, DisabledReason::Breaker] {
         counter!("posthorn_endpoints_disabled_total", "reason" => reason.as_str()).absolute(0);
     }
-    counter!("posthorn_operational_event_failures_total").absolute(0);
+    for reason in Reason::ALL {
+        counter!("posthorn_dead_letters_total", "reason" => reason.as_str()).absolute(0);
+    }
+    for (outcome, class) in [("success", "2xx"), ("failure", "4xx"), ("failure", "5xx")] {
+        counter!("posthorn_attempts_total", "outcome" => outcome, "status_class" => class)
+            .absolute(0);
+    }
+    begin_at_zero(&[
+        names::ATTEMPT_DURATION_SECONDS,
+        names::DELIVERY_LATENCY_SECONDS,
+        names::IN_FLIGHT,
+        names::OPERATIONAL_EVENT_FAILURES_TOTAL,
+    ]);
 }

@@ -7,6 +7,7 @@ use anyhow::anyhow;
 use posthorn_broker::Broker;
 use posthorn_http_api::Limits;
 use posthorn_http_api::auth::ready_when_loaded;
+use posthorn_runtime::metrics::{begin_at_zero, names};
 use posthorn_runtime::readiness::Readiness;
 use posthorn_runtime::shutdown::Shutdown;
 use posthorn_runtime::{ExitError, ops};
@@ -37,6 +38,7 @@ pub struct Deps {
 /// Of kind `Config` where a setting does not fit, `Unavailable` where the broker does not
 /// answer at the start.
 pub async fn serve(settings: Settings, deps: Deps, shutdown: Shutdown) -> Result<(), ExitError> {
+    begin_at_zero(&[names::EVENTS_ACCEPTED_TOTAL]);
     let nats = deps.readiness.component_with_heartbeat("nats", MAX_SILENCE);
     let watch = posthorn_wiring::watch_connection(deps.broker.clone(), nats, shutdown.clone());
     shutdown.spawn(watch);

@@ -1,10 +1,11 @@
 //! What waits, and whether anything that is due is not being sent: the alarm for silence.
 
 use crate::context::Context;
-use metrics::gauge;
+use metrics::{counter, gauge};
 use posthorn_broker::{Broker, BrokerError, StreamName};
-use posthorn_delivery::LaneReason;
+use posthorn_delivery::{LaneReason, Reason};
 use posthorn_runtime::Shutdown;
+use posthorn_runtime::metrics::{begin_at_zero, names};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ const LOOK: Duration = Duration::from_secs(3);
 
 /// Publishes the gauges until shut down.
 pub(crate) async fn watch(context: Arc<Context>, shutdown: Shutdown) {
+    show_zeros();
     let mut tick = tokio::time::interval(LOOK);
     loop {
         tokio::select! {
@@ -22,6 +24,23 @@ pub(crate) async fn watch(context: Arc<Context>, shutdown: Shutdown) {
             tracing::debug!(%error, "the streams could not be looked at");
         }
     }
+}
+
+/// What happens seldom is shown before it happens, so that the first time is a rise.
+fn show_zeros() {
+    for reason in Reason::ALL {
+        counter!("posthorn_dead_letters_total", "reason" => reason.as_str()).absolute(0);
+    }
+    counter!("posthorn_skipped_total", "reason" => "gone").absolute(0);
+    begin_at_zero(&[
+        names::DELIVERIES_CREATED_TOTAL,
+        names::LANE_RELEASES_TOTAL,
+        names::LANES_REPAIRED_TOTAL,
+        names::OPERATIONAL_EVENT_FAILURES_TOTAL,
+        names::OVERDUE_PACED_TOTAL,
+        names::RETRY_RELEASE_LATENESS_SECONDS,
+        names::UNSCOPED_MESSAGE_IDS_TOTAL,
+    ]);
 }
 
 /// Counts the dispatchers as often as they show that they live.

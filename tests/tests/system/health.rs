@@ -160,6 +160,48 @@ async fn metric_of_any(town: &mut Town, name: &str) -> f64 {
     found
 }
 
+/// A counter that comes with its first count has no rise that an alert could see.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_counted_is_there_before_anything_happens() {
+    let _machine = shared().await;
+    let mut town = Town::start().await;
+    let wanted = [
+        (Role::Ingest, "posthorn_events_accepted_total", ""),
+        (Role::Scheduler, "posthorn_deliveries_created_total", ""),
+        (
+            Role::Scheduler,
+            "posthorn_dead_letters_total",
+            "\"invalid_event\"",
+        ),
+        (Role::Dispatcher, "posthorn_attempts_total", "2xx"),
+        (
+            Role::Dispatcher,
+            "posthorn_dead_letters_total",
+            "\"exhausted\"",
+        ),
+        (
+            Role::Dispatcher,
+            "posthorn_attempt_duration_seconds_count",
+            "",
+        ),
+        (
+            Role::Dispatcher,
+            "posthorn_delivery_latency_seconds_count",
+            "",
+        ),
+        (Role::Dispatcher, "posthorn_in_flight", ""),
+    ];
+    for (role, name, label) in wanted {
+        let told = metric(&town.metrics(role, 0).await, name, label);
+        assert_eq!(told, Some(0.0), "{name} of {role:?}");
+    }
+    for role in ROLES {
+        let told = town.metrics(role, 0).await;
+        let failures = metric(&told, "posthorn_broker_publish_failures_total", "");
+        assert!(failures.is_some(), "{role:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_counters_tell_what_happened() {
     let _machine = shared().await;

@@ -41,6 +41,7 @@ pub fn install() {
         // Refused only when someone else's recorder is installed; ours then renders nothing.
         let _ = metrics::set_global_recorder(recorder);
         names::describe();
+        begin_at_zero(&[names::BROKER_PUBLISH_FAILURES_TOTAL]);
         handle
     });
 }
@@ -52,6 +53,21 @@ fn recorder() -> Result<PrometheusRecorder, BuildError> {
         .set_buckets_for_metric(seconds, &LATENCY_BUCKETS)?
         .set_buckets_for_metric(delivery, &DELIVERY_BUCKETS)?;
     Ok(builder.build_recorder())
+}
+
+/// Shows metrics at zero before anything has happened; each service says which are its own. A
+/// counter that comes with its first count has no rise that a monitoring system could see, and a
+/// name that is not there yet looks like one that does not exist. What has labels is not begun
+/// here: only its service knows their values.
+pub fn begin_at_zero(names: &[&str]) {
+    let begun = |metric: &&names::Metric| names.contains(&metric.name) && metric.labels.is_empty();
+    for metric in names::ALL.iter().filter(begun) {
+        match metric.kind {
+            names::Kind::Counter => metrics::counter!(metric.name).increment(0),
+            names::Kind::Gauge => metrics::gauge!(metric.name).increment(0.0),
+            names::Kind::Histogram => drop(metrics::histogram!(metric.name)),
+        }
+    }
 }
 
 /// Everything recorded so far in Prometheus' text format; empty before [`install`].

@@ -43,6 +43,33 @@ fn histograms_have_buckets_that_fit_what_they_measure() {
 }
 
 #[test]
+fn what_begins_is_at_zero_before_anything_happens() {
+    let recorder = recorder().unwrap();
+    metrics::with_local_recorder(&recorder, || {
+        metrics::counter!(names::LANE_RELEASES_TOTAL).increment(3);
+        begin_at_zero(&[
+            names::EVENTS_ACCEPTED_TOTAL,
+            names::LANE_RELEASES_TOTAL,
+            names::IN_FLIGHT,
+            names::DELIVERY_LATENCY_SECONDS,
+            names::DEAD_LETTERS_TOTAL,
+        ]);
+    });
+    let text = recorder.handle().render();
+    for line in [
+        "posthorn_events_accepted_total 0",
+        "posthorn_lane_releases_total 3",
+        "posthorn_in_flight 0",
+        "posthorn_delivery_latency_seconds_bucket{le=\"86400\"} 0",
+        "posthorn_delivery_latency_seconds_count 0",
+    ] {
+        assert!(text.contains(line), "no {line} in\n{text}");
+    }
+    // A series without the labels that the others have would be counted beside them.
+    assert!(!text.contains("posthorn_dead_letters_total"), "{text}");
+}
+
+#[test]
 fn what_is_recorded_is_rendered_with_its_help_and_installing_twice_is_harmless() {
     install();
     metrics::counter!(names::DEAD_LETTERS_TOTAL, "reason" => "expired").increment(2);
