@@ -21,7 +21,7 @@ const MAX_ENDPOINTS: u64 = 50_000;
 
 /// Headers that say how a message is framed, read and passed on. The API refuses them; one that
 /// is here all the same would cut the body, lead it elsewhere or have it read as another one.
-const TRANSPORT: [&str; 13] = [
+const TRANSPORT: [&str; 15] = [
     "accept-encoding",
     "connection",
     "content-encoding",
@@ -29,8 +29,10 @@ const TRANSPORT: [&str; 13] = [
     "content-range",
     "expect",
     "host",
+    "http2-settings",
     "keep-alive",
     "proxy-authorization",
+    "proxy-connection",
     "te",
     "trailer",
     "transfer-encoding",

@@ -14,7 +14,7 @@ const MAX_NAME: usize = 128;
 /// What the transport, the signature or the contract says, and so no endpoint. What says how the
 /// payload's bytes are to be read is the publisher's: a receiver that is told of an encoding reads
 /// another body than the one that was signed, and fails on what is not encoded.
-const RESERVED: [&str; 18] = [
+const RESERVED: [&str; 19] = [
     "accept-encoding",
     "connection",
     "content-encoding",
@@ -23,6 +23,7 @@ const RESERVED: [&str; 18] = [
     "content-type",
     "expect",
     "host",
+    "http2-settings",
     "idempotency-key",
     "keep-alive",
     "te",
@@ -142,7 +143,9 @@ mod tests {
             "Trailer",
             "Upgrade",
             "Keep-Alive",
+            "HTTP2-Settings",
             "Proxy-Authorization",
+            "Proxy-Connection",
             "Content-Type",
             "Content-Encoding",
             "content-range",
