@@ -45,9 +45,10 @@ pub struct Settings {
         action = ArgAction::Set, value_parser = BoolishValueParser::new())]
     pub egress_allow_http: Option<bool>,
 
-    /// Ports that deliveries may go to, and ranges of them, comma separated.
-    #[arg(long, env = "POSTHORN_EGRESS_PORTS", default_value = PortList::DEFAULT, value_name = "PORTS")]
-    pub egress_ports: String,
+    /// Ports that deliveries may go to, and ranges of them, comma separated; 80, 443 and those
+    /// from 1024 on where it is not set, and in `posthorn dev` any.
+    #[arg(long, env = "POSTHORN_EGRESS_PORTS", value_name = "PORTS")]
+    pub egress_ports: Option<String>,
 
     /// An HTTP proxy that every delivery goes through; proxy variables of the environment are
     /// ignored. Names are still resolved and checked here first.
@@ -88,7 +89,7 @@ impl Default for Settings {
             egress_allow: None,
             egress_deny: None,
             egress_allow_http: None,
-            egress_ports: PortList::DEFAULT.to_owned(),
+            egress_ports: None,
             egress_proxy: None,
             egress_ca: None,
             dns_servers: Vec::new(),
@@ -123,7 +124,7 @@ impl Settings {
             allow: self.egress_allow.as_deref().unwrap_or_default(),
             deny: self.egress_deny.as_deref().unwrap_or_default(),
             plain_http: self.egress_allow_http.unwrap_or_default(),
-            ports: &self.egress_ports,
+            ports: self.egress_ports.as_deref().unwrap_or(PortList::DEFAULT),
         })
         .map_err(|error| error.to_string())
     }

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 /// What deliveries may reach when nothing is said: receivers on this machine.
 const LOOPBACK: &str = "127.0.0.0/8,::1/128";
+const ANY_PORT: &str = "1-65535";
 const OPS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9080);
 
 /// The configuration of `posthorn dev`.
@@ -198,11 +199,20 @@ impl DevConfig {
         self.dispatcher.0.egress_allow_http.unwrap_or(true)
     }
 
+    /// The ports that may be called: any, where nothing is said. What listens below 1024 on a
+    /// machine for development is its owner's, and a port where nothing listens is a receiver
+    /// that is down.
+    pub fn egress_ports(&self) -> String {
+        let said = self.dispatcher.0.egress_ports.clone();
+        said.unwrap_or_else(|| ANY_PORT.to_owned())
+    }
+
     /// The settings of the dispatcher.
     pub fn dispatcher(&self, secrets: &SecretsArgs) -> posthorn_dispatcher::Settings {
         posthorn_dispatcher::Settings {
             egress_allow: Some(self.egress_allow()),
             egress_allow_http: Some(self.egress_allow_http()),
+            egress_ports: Some(self.egress_ports()),
             secrets: secrets.clone(),
             ..self.dispatcher.0.clone()
         }
@@ -228,7 +238,7 @@ impl DevConfig {
             format!("--egress-allow={}", self.egress_allow()),
             format!("--egress-deny={deny}"),
             format!("--egress-allow-http={}", self.egress_allow_http()),
-            format!("--egress-ports={}", self.dispatcher.0.egress_ports),
+            format!("--egress-ports={}", self.egress_ports()),
             format!("--key-rate-limit={}", self.key_rate_limit),
         ];
         let parsed = IngestFlags::try_parse_from(args)
@@ -301,6 +311,14 @@ mod tests {
         assert!(allows(&parse(&[])));
         assert!(!allows(&parse(&["--egress-allow="])));
         assert!(!allows(&parse(&["--egress-allow=10.0.0.0/8"])));
+    }
+
+    #[test]
+    fn any_port_may_be_called_where_nothing_is_said() {
+        let ports = |config: &DevConfig| config.dispatcher(&plain()).egress_ports;
+        assert_eq!(ports(&parse(&[])).as_deref(), Some("1-65535"));
+        let said = parse(&["--egress-ports=80,443"]);
+        assert_eq!(ports(&said).as_deref(), Some("80,443"));
     }
 
     #[test]
