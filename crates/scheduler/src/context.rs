@@ -4,6 +4,7 @@ use crate::breakers::Breakers;
 use crate::config::Settings;
 use crate::freshness::Freshness;
 use crate::nak_burst::NakBurst;
+use crate::unscoped::Unscoped;
 use posthorn_broker::codec::DispatcherBeat;
 use posthorn_broker::{Broker, BrokerError, Bucket, BucketName, Watched};
 use posthorn_delivery::pacer::Pacer;
@@ -25,6 +26,7 @@ pub(crate) struct Context {
     pub lanes: Lanes,
     pub breakers: Breakers,
     pub notices: Notices,
+    pub unscoped: Unscoped,
     /// The process is to end.
     pub stop: CancellationToken,
     peers: Bucket<DispatcherBeat>,
@@ -52,6 +54,7 @@ impl Context {
             lanes: Lanes::open(broker, CancellationToken::new()).await?,
             breakers: Breakers::new(Watched::start(breakers, CancellationToken::new())),
             notices: Notices::new(broker),
+            unscoped: Unscoped::default(),
             stop: shutdown.token(),
             peers: broker.bucket(BucketName::Dispatchers).await?,
             dispatchers: AtomicU32::new(1),

@@ -54,7 +54,7 @@ async fn settle(context: &Context, message: &Incoming) -> Result<(), BrokerError
         )
         .await;
     }
-    warn_about_unscoped_id(message, &event);
+    look_at_its_id(context, message, &event);
     let now = posthorn_wiring::now();
     if event.deliver_at.is_some_and(|at| at > now) {
         let waiting = Waiting::Event(Box::new(event), message.sequence());
@@ -68,21 +68,10 @@ async fn settle(context: &Context, message: &Incoming) -> Result<(), BrokerError
     fan_out(context, &event, message.sequence()).await
 }
 
-/// NATS compares ids over all tenants, so two of them may shut each other out.
-fn warn_about_unscoped_id(message: &Incoming, event: &Event) {
-    let Some(id) = message
-        .headers()
-        .and_then(|headers| headers.get("Nats-Msg-Id"))
-    else {
-        return;
-    };
-    let scoped = id
-        .as_str()
-        .strip_prefix(event.tenant.as_str())
-        .is_some_and(|rest| rest.starts_with(':'));
-    if !scoped {
-        counter!("posthorn_unscoped_message_ids_total").increment(1);
-        tracing::debug!(tenant = %event.tenant, "a Nats-Msg-Id does not begin with its tenant");
+fn look_at_its_id(context: &Context, message: &Incoming, event: &Event) {
+    let headers = message.headers();
+    if let Some(id) = headers.and_then(|headers| headers.get("Nats-Msg-Id")) {
+        context.unscoped.look(&event.tenant, id.as_str());
     }
 }
 

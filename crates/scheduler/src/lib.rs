@@ -21,6 +21,7 @@ mod letters;
 mod nak_burst;
 mod release;
 mod unreadable;
+mod unscoped;
 
 pub use config::{Config, Settings};
 
