@@ -35,8 +35,12 @@ pub struct DeliveriesQuery {
 pub struct Deliveries {
     /// One for each endpoint that an attempt is recorded for.
     items: Vec<DeliveryView>,
+    /// Always `null`: they come on one page.
+    next_cursor: Option<String>,
     /// How many items there are.
     count: usize,
+    /// How many there are in all; `null` where the log was not searched to its end.
+    total: Option<u64>,
     /// Whether the log was searched as far as was asked for; false when the search met its
     /// bound and attempts may be missing. It goes on with `since` at `searched_until`, or where
     /// that is `null` with `until` at `searched_since`.
@@ -113,7 +117,9 @@ pub async fn list_deliveries(
         items.extend(view(&app, &found, &attempts).await?);
     }
     Ok(Json(Deliveries {
+        next_cursor: None,
         count: items.len(),
+        total: found.complete.then_some(items.len() as u64),
         items,
         complete: found.complete,
         searched_since: found.since.map(to_rfc3339),
