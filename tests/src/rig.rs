@@ -7,11 +7,12 @@
 use crate::nats::TestNats;
 use anyhow::Result;
 use posthorn_broker::{Broker, BucketName, ConnectSettings, Topology};
+use posthorn_delivery::attempt::AttemptResult;
 use posthorn_delivery::endpoint::{Hidden, StoredSecret};
 use posthorn_delivery::retry::{Backoff, Preset, RetryPolicyParts, Schedule};
 use posthorn_delivery::{
-    BreakerPolicy, Delivery, Endpoint, EndpointId, Event, EventId, EventType, Pattern, RetryPolicy,
-    Tenant, UnixMillis,
+    Attempt, BreakerPolicy, BreakerSignal, Delivery, Disposition, Endpoint, EndpointId, Event,
+    EventId, EventType, Pattern, RetryPolicy, Tenant, UnixMillis,
 };
 use posthorn_runtime::config::SecretsArgs;
 use posthorn_runtime::{Readiness, Shutdown, rng};
@@ -244,4 +245,31 @@ pub fn delivery(endpoint: &Endpoint, seq: u64) -> Delivery {
         only_endpoint: None,
     };
     Delivery::of(&event, endpoint, seq, 0, now)
+}
+
+/// The record of an attempt of `delivery`, answered with 200 whatever was decided.
+#[must_use]
+pub fn record(delivery: &Delivery, disposition: Disposition) -> Attempt {
+    Attempt {
+        tenant: delivery.tenant.clone(),
+        event_id: delivery.event_id.clone(),
+        event_type: delivery.event_type.clone(),
+        endpoint_id: delivery.endpoint_id.clone(),
+        number: delivery.attempt,
+        hop: delivery.hop,
+        replay_generation: 0,
+        at: delivery.accepted_at,
+        latency_ms: 5,
+        result: AttemptResult::Status(200),
+        response_body: Vec::new().into(),
+        disposition,
+        breaker_generation: 0,
+        probe: false,
+        breaker_signal: BreakerSignal::Success,
+        hold_until: None,
+        disable_endpoint: false,
+        in_order: true,
+        detail: String::new(),
+        exchange: None,
+    }
 }

@@ -16,6 +16,8 @@ use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
 use posthorn_delivery::{Attempt, Delivery, EndpointId, LaneId, Tenant, UnixMillis};
 
+/// So far apart, in milliseconds, may be the clocks of whoever accepted and of the broker.
+const CLOCKS_DIFFER: i64 = 60_000;
 /// Bytes of one read: an owner's memory does not grow with the size of payloads.
 const MAX_READ: usize = 2 * 1024 * 1024;
 
@@ -279,17 +281,17 @@ impl LaneStore {
         self.broker.fanout_info().await?.ack_floor().await
     }
 
-    /// The records of the attempts of one event to one endpoint, from those on that were
-    /// stored at `since`.
+    /// The records of all attempts of one event to one endpoint.
+    ///
+    /// They are looked for from when the event was accepted on, and not from when the delivery
+    /// came into its lane: after a kill of the server, which then forgets what ids it has met,
+    /// fan-out may put one into a lane again that was answered before.
     ///
     /// # Errors
     /// When the broker does not answer in time.
-    pub async fn records(
-        &self,
-        delivery: &Delivery,
-        since: UnixMillis,
-    ) -> Result<Vec<(u64, Attempt)>, BrokerError> {
+    pub async fn records(&self, delivery: &Delivery) -> Result<Vec<(u64, Attempt)>, BrokerError> {
         const PAGE: usize = 256;
+        let since = UnixMillis(delivery.accepted_at.0.saturating_sub(CLOCKS_DIFFER));
         let subject =
             self.names()
                 .attempt(&delivery.tenant, &delivery.endpoint_id, &delivery.event_id);

@@ -14,14 +14,11 @@ use posthorn_delivery::register::excerpt;
 use posthorn_delivery::retry::RetryPolicy;
 use posthorn_delivery::{
     Attempt, DeadLetter, Delivery, DisabledReason, Disposition, Endpoint, LetterId, LetterState,
-    MessageId, Reason, UnixMillis, decide,
+    MessageId, Reason, decide,
 };
 use posthorn_notices::Notice;
 use posthorn_runtime::rng;
 use std::time::Duration;
-
-/// So far apart, in milliseconds, may be the clocks of whoever accepted and of the broker.
-const CLOCKS_DIFFER: i64 = 60_000;
 
 /// Under which breaker generation an attempt started, and whether it was the probe.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,8 +67,7 @@ struct Settled<'a> {
 /// Whoever had the message may have died after the record. The order has moved on since, so a
 /// second request would come behind what follows it.
 pub(crate) async fn resume(context: &Context, delivery: &Delivery) -> Result<bool, BrokerError> {
-    let since = UnixMillis(delivery.accepted_at.0.saturating_sub(CLOCKS_DIFFER));
-    let records = context.lanes.store().records(delivery, since).await?;
+    let records = context.lanes.store().records(delivery).await?;
     let id = delivery.message_id();
     let Some((sequence, decided)) = records
         .into_iter()

@@ -4,8 +4,7 @@ use crate::load::publish;
 use crate::site::{Site, TENANT, at_random, kill_any, number};
 use crate::turn;
 use posthorn_broker::StreamName;
-use posthorn_delivery::attempt::AttemptResult;
-use posthorn_delivery::{Attempt, BreakerSignal, Delivery, Disposition, Ordering};
+use posthorn_delivery::{Disposition, Ordering};
 use posthorn_tests::api::Api;
 use posthorn_tests::receiver::{Received, Receiver, Reply};
 use posthorn_tests::rig::{self, Rig};
@@ -124,31 +123,6 @@ async fn fan_07_an_ordered_endpoint_sees_strict_order_through_kills_and_an_outag
     assert_eq!((verdict.dead, back), (0, 0));
 }
 
-fn record(delivery: &Delivery, disposition: Disposition) -> Attempt {
-    Attempt {
-        tenant: delivery.tenant.clone(),
-        event_id: delivery.event_id.clone(),
-        event_type: delivery.event_type.clone(),
-        endpoint_id: delivery.endpoint_id.clone(),
-        number: delivery.attempt,
-        hop: delivery.hop,
-        replay_generation: 0,
-        at: delivery.accepted_at,
-        latency_ms: 5,
-        result: AttemptResult::Status(200),
-        response_body: Vec::new().into(),
-        disposition,
-        breaker_generation: 0,
-        probe: false,
-        breaker_signal: BreakerSignal::Success,
-        hold_until: None,
-        disable_endpoint: false,
-        in_order: true,
-        detail: String::new(),
-        exchange: None,
-    }
-}
-
 /// Ten seconds later its message is another dispatcher's, and the order has moved on.
 #[tokio::test(flavor = "multi_thread")]
 async fn fan_07_what_was_recorded_before_a_dispatcher_died_is_not_requested_behind_later_events() {
@@ -167,7 +141,7 @@ async fn fan_07_what_was_recorded_before_a_dispatcher_died_is_not_requested_behi
         delivery.release.lane_epoch = 1;
         delivery.release.in_order = true;
         if recorded {
-            let record = record(&delivery, Disposition::Complete);
+            let record = rig::record(&delivery, Disposition::Complete);
             broker.publish_attempt(&record).await.unwrap();
         }
         broker.publish_delivery(&delivery).await.unwrap();

@@ -1,10 +1,10 @@
 //! `fifo`: one after the other, in the order of the events, whatever happens on the way.
 
 use crate::support::{SOON, all_closed, lane, line, numbers, wake};
-use posthorn_broker::StreamName;
-use posthorn_delivery::{LaneReason, Ordering};
+use posthorn_broker::{LaneStore, Patience, StreamName};
+use posthorn_delivery::{Disposition, LaneId, LaneReason, Ordering};
 use posthorn_tests::receiver::{Receiver, Reply};
-use posthorn_tests::rig::{breaker, endpoint, retry};
+use posthorn_tests::rig::{self, Rig, breaker, endpoint, retry};
 use posthorn_tests::wait::eventually;
 use std::time::Duration;
 
@@ -124,4 +124,43 @@ async fn an_attempt_that_is_under_way_is_not_lost_when_the_order_is_given_up() {
     let mut all = delivered(&receiver);
     all.sort_unstable();
     assert_eq!(all, (0..10).collect::<Vec<_>>());
+}
+
+/// A server that is killed forgets which ids it has met, and a scheduler that dies before it
+/// has acknowledged an event fans it out again.
+#[tokio::test(flavor = "multi_thread")]
+async fn fan_07_what_was_answered_before_it_came_into_its_lane_again_does_not_hold_it_up() {
+    let mut rig = Rig::start().await.unwrap();
+    let receiver = Receiver::start().await.unwrap();
+    let mut fifo = endpoint("acme", &receiver.url("/fifo"));
+    fifo.ordering = Ordering::Fifo;
+    rig.put(&fifo).await.unwrap();
+    let broker = rig.broker();
+    let (store, lane) = (
+        LaneStore::open(&broker).await.unwrap(),
+        LaneId::live(&fifo.id),
+    );
+    let again = rig::delivery(&fifo, 0);
+    let let_go = again.clone().next_hop();
+    let record = rig::record(&let_go, Disposition::Complete);
+    broker.publish_attempt(&record).await.unwrap();
+    // The record is older than what lies in the lane.
+    let moment = posthorn_wiring::now();
+    eventually(SOON, "the clock moves on", || async {
+        posthorn_wiring::now() > moment
+    })
+    .await
+    .unwrap();
+    let appended = store.append(&lane, &again, Patience::WORKER).await;
+    appended.unwrap();
+    store.put_token(&lane).await.unwrap();
+    rig.line().await.unwrap();
+    rig.publish("acme", "a", 1).await.unwrap();
+    receiver.wait_for(1, SOON).await.unwrap();
+    eventually(SOON, "the lane is empty", || async {
+        store.depth(&lane).await.unwrap() == 0
+    })
+    .await
+    .unwrap();
+    assert_eq!(receiver.count(), 1);
 }

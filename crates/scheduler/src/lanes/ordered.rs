@@ -31,7 +31,6 @@ struct Current {
     event_seq: u64,
     position: u64,
     parked: Delivery,
-    stored_at: UnixMillis,
     next: Option<Delivery>,
     sent: Option<Sent>,
     /// Its records have to be read: something is in them that is not known here.
@@ -159,7 +158,6 @@ impl Owner<'_> {
         self.ordered.head = Some(Current {
             event_seq,
             position: item.sequence,
-            stored_at: item.stored_at,
             next: Some(parked.clone().next_hop()),
             parked: *parked,
             sent: None,
@@ -219,7 +217,7 @@ impl Owner<'_> {
             return Ok(());
         };
         let store = self.context.lanes.store();
-        let records = store.records(&current.parked, current.stored_at).await?;
+        let records = store.records(&current.parked).await?;
         current.is_unclear = false;
         let next = match fold(current.parked.clone(), &records) {
             Head::Done => {

@@ -9,7 +9,7 @@ use posthorn_broker::codec::Parked;
 use posthorn_broker::{BrokerError, Logged, Patience, Waiting};
 use posthorn_delivery::delivery::ReleaseMark;
 use posthorn_delivery::lane::{Head as Ordering, fold};
-use posthorn_delivery::{Delivery, Endpoint, LaneId, Reason, UnixMillis};
+use posthorn_delivery::{Delivery, Endpoint, LaneId, Reason};
 use std::time::Duration;
 
 /// Published at the same time.
@@ -84,7 +84,6 @@ impl Owner<'_> {
         item: Logged<Parked>,
         endpoint: Option<&Endpoint>,
     ) -> Result<(), BrokerError> {
-        let since = item.stored_at;
         let parked = match item.value {
             Parked::Delivery(delivery) => *delivery,
             Parked::Unreadable(..) => return bury_one(self.context, self.lane, item).await,
@@ -93,9 +92,7 @@ impl Owner<'_> {
         let stored = self.context.broker.publish_delivery(&released).await?;
         counter!("posthorn_lane_releases_total").increment(1);
         if stored.duplicate {
-            return self
-                .publish_successor(parked, since, &released, endpoint)
-                .await;
+            return self.publish_successor(parked, &released, endpoint).await;
         }
         Ok(())
     }
@@ -106,14 +103,13 @@ impl Owner<'_> {
     async fn publish_successor(
         &self,
         parked: Delivery,
-        since: UnixMillis,
         released: &Delivery,
         endpoint: Option<&Endpoint>,
     ) -> Result<(), BrokerError> {
         let store = self.context.lanes.store();
         let records = loop {
             let gone = store.on_their_way(&self.lane.endpoint).await? == 0;
-            let records = store.records(&parked, since).await?;
+            let records = store.records(&parked).await?;
             let known = records.iter().any(|(_, record)| record.hop == released.hop);
             if known || gone {
                 break records;
