@@ -24,5 +24,9 @@ mod replays;
 mod restarts;
 #[path = "chaos/site.rs"]
 mod site;
+#[path = "chaos/storm.rs"]
+mod storm;
 #[path = "chaos/turn.rs"]
 mod turn;
+#[path = "chaos/weather.rs"]
+mod weather;

@@ -1,5 +1,6 @@
 //! Endpoints with lanes, events whose every end is known, and what is left behind.
 
+use futures_util::StreamExt;
 use posthorn_broker::{Broker, BucketName, ConnectSettings, StreamName, Topology};
 use posthorn_delivery::{EndpointId, LaneState};
 use posthorn_tests::api::Api;
@@ -165,7 +166,7 @@ impl Site {
         let letters = self.api.admin_list(path).await.unwrap_or_default();
         let dead = letters.iter().filter_map(|letter| {
             let event = letter["event_id"].as_str()?;
-            let endpoint = letter["endpoint_id"].as_str()?;
+            let endpoint = letter["endpoint"].as_str()?;
             let known = |lane: &&Lane| lane.id.as_str() == endpoint;
             let lane = self.endpoints.iter().find(known)?;
             Some(Owed::new(event, &lane.path))
@@ -203,13 +204,53 @@ impl Site {
         for lane in self.api.admin_list("/v1/lanes").await.unwrap_or_default() {
             places += &format!("\n{lane}");
         }
-        places
+        places + &self.queues().await
     }
 
+    /// Where each stream begins and ends, and how far its durables are: what lies at or below a
+    /// floor, and is not in hand, is handed out to nobody any more.
+    async fn queues(&self) -> String {
+        let context = async_nats::jetstream::new(self.cluster.nats.client().await.unwrap());
+        let mut queues = String::new();
+        for stream in StreamName::ALL {
+            let name = self.broker.names().stream(stream);
+            let mut stream = context.get_stream(name).await.unwrap();
+            let state = stream.info().await.unwrap().state.clone();
+            queues += &format!(
+                "\n{stream}: {} messages, {} to {}",
+                state.messages,
+                state.first_sequence,
+                state.last_sequence,
+                stream = stream.cached_info().config.name,
+            );
+            let mut durables = stream.consumers();
+            while let Some(Ok(info)) = durables.next().await {
+                queues += &format!(
+                    "; {}: floor {}, delivered {}, {} in hand, {} redelivered, {} to come",
+                    info.name,
+                    info.ack_floor.stream_sequence,
+                    info.delivered.stream_sequence,
+                    info.num_ack_pending,
+                    info.num_redelivered,
+                    info.num_pending,
+                );
+            }
+        }
+        queues
+    }
+
+    /// The end of what each process wrote.
     pub fn last_words(&self) -> String {
-        let output = self.cluster.output();
-        let tail: Vec<&str> = output.lines().rev().take(80).collect();
-        tail.join("\n")
+        let mut words = String::new();
+        for entry in std::fs::read_dir(self.cluster.folder()).unwrap() {
+            let file = entry.unwrap();
+            let bytes = std::fs::read(file.path()).unwrap_or_default();
+            let output = String::from_utf8_lossy(&bytes);
+            let lines: Vec<&str> = output.lines().collect();
+            let tail = lines[lines.len().saturating_sub(25)..].join("\n");
+            words += &format!("\n{}\n{tail}\n", file.file_name().display());
+        }
+        words
     }
 
     /// After everything: a fresh event still passes.
