@@ -47,6 +47,12 @@ pub(crate) async fn settle(
     } else {
         None
     };
+    if first.is_some() && mine.probe {
+        // Only this request was the probe, so the first record says nothing of it; and a probe
+        // that nobody hears of is waited for until its lease is over.
+        let judged = endpoint.filter(|_| !delivery.test);
+        advise(tell(context, judged, &mine).await);
+    }
     let decided = first.unwrap_or(mine);
     let settled = Settled {
         record: &decided,
@@ -96,11 +102,15 @@ async fn finish(
         tell(context, judged, settled.record),
         carry_out(context, delivery, settled),
     );
+    advise(told);
+    done
+}
+
+/// The breaker is advice; the delivery must not be repeated for it.
+fn advise(told: Result<(), BrokerError>) {
     if let Err(error) = told {
-        // The breaker is advice; the delivery must not be repeated for it.
         tracing::warn!(%error, "a breaker could not be told of an attempt");
     }
-    done
 }
 
 fn record(

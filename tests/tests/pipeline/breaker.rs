@@ -2,9 +2,11 @@
 
 use posthorn_broker::{BucketName, LaneStore, StreamName, Wire};
 use posthorn_delivery::breaker::Phase;
-use posthorn_delivery::{BreakerState, DeadLetter, Delivery, LaneId, LaneReason};
+use posthorn_delivery::{
+    BreakerState, DeadLetter, Delivery, Disposition, LaneId, LaneReason, UnixMillis,
+};
 use posthorn_tests::receiver::{Receiver, Reply};
-use posthorn_tests::rig::{Rig, breaker, endpoint, retry};
+use posthorn_tests::rig::{self, Rig, breaker, endpoint, retry};
 use posthorn_tests::wait::eventually;
 use std::sync::Arc;
 use std::time::Duration;
@@ -320,4 +322,43 @@ async fn an_endpoint_that_recovered_once_is_cut_off_when_it_dies_again() {
     rig.publish("acme", "b", 5).await.unwrap();
     let open = || async { state(&rig, &target).await.phase == Phase::Open };
     eventually(SOON, "it is open", open).await.unwrap();
+}
+
+/// Whoever made the attempt before died between its record and its acknowledgement. Made again,
+/// it is what claims the probe; its record is not written a second time.
+#[tokio::test(flavor = "multi_thread")]
+async fn cb_01_a_probe_whose_attempt_was_recorded_before_is_not_waited_for() {
+    let mut rig = Rig::start().await.unwrap();
+    let receiver = Receiver::start().await.unwrap();
+    let mut down = endpoint("acme", &receiver.url("/down"));
+    down.breaker = breaker(2, COOLDOWN);
+    rig.put(&down).await.unwrap();
+    let broker = rig.broker();
+    let delivery = rig::delivery(&down, 1);
+    let recorded = rig::record(&delivery, Disposition::Complete);
+    broker.publish_attempt(&recorded).await.unwrap();
+    let open = BreakerState {
+        phase: Phase::Open,
+        generation: 7,
+        opened_at: UnixMillis(1),
+        open_until: UnixMillis(2),
+        ..BreakerState::default()
+    };
+    let breakers = broker.bucket(BucketName::Breakers).await.unwrap();
+    breakers.put(down.id.as_str(), &open).await.unwrap();
+    broker.publish_delivery(&delivery).await.unwrap();
+    rig.dispatcher(posthorn_dispatcher::Settings::default())
+        .await
+        .unwrap();
+    eventually(SOON, "it has been sent", || async {
+        broker
+            .stream_messages(StreamName::Deliveries)
+            .await
+            .unwrap()
+            == 0
+    })
+    .await
+    .unwrap();
+    assert_eq!(receiver.count(), 1);
+    assert_eq!(state(&rig, &down).await.phase, Phase::Closed);
 }
