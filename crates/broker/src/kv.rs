@@ -5,6 +5,7 @@ use crate::error::BrokerError;
 use crate::metric::kv_operation;
 use crate::names::BucketName;
 use async_nats::jetstream::kv::{Operation, Store};
+use async_nats::jetstream::stream::Info;
 use futures_util::TryStreamExt;
 use std::marker::PhantomData;
 
@@ -151,13 +152,12 @@ impl<T: Wire> Bucket<T> {
     /// # Errors
     /// When the server does not answer.
     pub async fn last_revision(&self) -> Result<u64, BrokerError> {
-        let info = self
-            .store
-            .stream
-            .get_info()
-            .await
-            .map_err(BrokerError::refused)?;
-        Ok(info.state.last_sequence)
+        Ok(self.info().await?.state.last_sequence)
+    }
+
+    pub(crate) async fn info(&self) -> Result<Info, BrokerError> {
+        let info = self.store.stream.get_info().await;
+        info.map_err(BrokerError::refused)
     }
 
     /// How many keys there are, those that were deleted a moment ago included.

@@ -12,7 +12,9 @@ use futures_util::StreamExt;
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
+use time::OffsetDateTime;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 type Contents<T> = BTreeMap<String, Arc<Versioned<T>>>;
@@ -198,13 +200,7 @@ impl<T: Wire + Send + Sync + 'static> Watched<T> {
 
     /// Loads everything, then follows until the watch ends or is found to be behind.
     async fn follow_once(&self) -> Result<(), BrokerError> {
-        let info = self
-            .bucket
-            .store()
-            .stream
-            .get_info()
-            .await
-            .map_err(BrokerError::refused)?;
+        let info = self.bucket.info().await?;
         let mut watch = self
             .bucket
             .store()
@@ -215,15 +211,34 @@ impl<T: Wire + Send + Sync + 'static> Watched<T> {
         let reached = loaded.revision.max(info.state.last_sequence);
         *self.shared.contents.write().expect("no reader panics") = loaded.contents;
         self.shared.revision.send_replace(Some(reached));
+        let mut looked = Instant::now();
         loop {
             match tokio::time::timeout(self.refresh, watch.next()).await {
                 Ok(Some(Ok(entry))) => self.apply(entry),
                 Ok(Some(Err(error))) => return Err(BrokerError::refused(error)),
                 Ok(None) => return Ok(()),
-                Err(_) if self.bucket.last_revision().await? > self.revision() => return Ok(()),
-                Err(_) => {}
+                Err(_) if self.is_behind(info.created).await? => return Ok(()),
+                Err(_) => looked = Instant::now(),
+            }
+            if looked.elapsed() > REFRESH {
+                if self.is_another(info.created).await? {
+                    return Ok(());
+                }
+                looked = Instant::now();
             }
         }
+    }
+
+    /// Whether the bucket has more than the watch has brought, or is not the one that was read.
+    async fn is_behind(&self, created: OffsetDateTime) -> Result<bool, BrokerError> {
+        let info = self.bucket.info().await?;
+        Ok(info.created != created || info.state.last_sequence > self.revision())
+    }
+
+    /// Whether the bucket was made anew since it was read: after a server lost its disk the watch
+    /// goes on in the new one from where it was in the old one, and no revision tells it.
+    async fn is_another(&self, created: OffsetDateTime) -> Result<bool, BrokerError> {
+        Ok(self.bucket.info().await?.created != created)
     }
 
     async fn load(&self, watch: &mut Watch, expect_any: bool) -> Result<Loaded<T>, BrokerError> {

@@ -163,13 +163,20 @@ async fn js_08_a_dispatcher_that_was_asleep_changes_nothing_when_it_wakes() {
     );
 }
 
+/// What was known of the old one has higher revisions than anything in the new one.
 #[tokio::test(flavor = "multi_thread")]
 async fn ops_03_a_broker_that_comes_back_empty_is_furnished_and_used() {
     let _turn = turn::light().await;
     let mut cluster = Cluster::start().await.unwrap();
-    cluster.nats.restart_empty().await.unwrap();
     let receiver = Receiver::start().await.unwrap();
     let api = cluster.api().unwrap();
+    for n in 0..3 {
+        let endpoint = json!({"url": receiver.url(&format!("/old/{n}"))});
+        api.create_endpoint("acme", &endpoint).await.unwrap();
+    }
+    api.publish("acme", "a", "{}").await.unwrap();
+    receiver.wait_for(3, DEADLINE).await.unwrap();
+    cluster.nats.restart_empty().await.unwrap();
     let endpoint = json!({"url": receiver.url("/hook")});
     let created = || async { api.create_endpoint("acme", &endpoint).await.is_ok() };
     eventually(
@@ -179,15 +186,19 @@ async fn ops_03_a_broker_that_comes_back_empty_is_furnished_and_used() {
     )
     .await
     .unwrap();
-    let published = || async { api.publish("acme", "a", "{}").await.is_ok() };
+    let arrived = || async {
+        let published = api.publish("acme", "a", "{}").await.is_ok();
+        published && !receiver.requests_to("/hook").is_empty()
+    };
     eventually(
         Duration::from_secs(60),
-        "an event is accepted again",
-        published,
+        "an event is accepted again and reaches the new endpoint",
+        arrived,
     )
     .await
     .unwrap();
-    receiver.wait_for(1, Duration::from_secs(60)).await.unwrap();
+    let listed = api.get("/v1/tenants/acme/endpoints").await.unwrap().json();
+    assert_eq!(listed["count"], 1, "the old endpoints are gone: {listed}");
     let lines = cluster.output().lines().count();
     assert!(lines < 2_000, "{lines} lines of log for one outage");
 }
