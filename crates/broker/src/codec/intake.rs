@@ -101,8 +101,7 @@ pub fn read_event(names: &Names, intake: &Intake<'_>) -> Result<Event, IntakeErr
         .ok_or(IntakeError::EventType)?;
     let tenant = Tenant::parse_any(tenant).map_err(|_| IntakeError::Tenant)?;
     let event_type = EventType::parse(event_type).map_err(|_| IntakeError::EventType)?;
-    let declared = intake.header("Content-Type").map(str::trim);
-    let event = if declared == Some(EVENT_PROTOBUF) {
+    let event = if intake.header("Content-Type").is_some_and(is_event) {
         from_protobuf(intake, &tenant, &event_type)?
     } else {
         from_raw(intake, tenant, event_type)?
@@ -111,6 +110,12 @@ pub fn read_event(names: &Names, intake: &Intake<'_>) -> Result<Event, IntakeErr
     check_only_endpoint(&event)?;
     check_headers(&event)?;
     Ok(event)
+}
+
+/// Media types are the same in any case, and whatever parameters a library adds to them.
+fn is_event(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default();
+    essence.trim().eq_ignore_ascii_case(EVENT_PROTOBUF)
 }
 
 fn from_raw(

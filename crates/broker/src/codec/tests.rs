@@ -470,6 +470,25 @@ fn js_17_what_is_no_event_is_refused_with_the_rule() {
     assert_eq!(refused(good, Some(&broken), b""), IntakeError::Header);
 }
 
+/// Taken for bytes, the envelope itself would go to receivers.
+#[test]
+fn js_17_the_media_type_of_an_event_is_known_in_any_case_and_with_parameters() {
+    for (content_type, is_event) in [
+        ("application/vnd.posthorn.event.v1+protobuf", true),
+        ("Application/Vnd.Posthorn.Event.v1+Protobuf", true),
+        (" application/vnd.posthorn.event.v1+protobuf ;proto=x", true),
+        ("application/vnd.posthorn.event.v1+protobuf2", false),
+        ("application/vnd.posthorn.event.v2+protobuf", false),
+        ("application/protobuf", false),
+    ] {
+        let mut headers = HeaderMap::new();
+        headers.insert("Content-Type", content_type);
+        let whole = intake("posthorn.events.acme.a", Some(&headers), b"\xff");
+        let read = read_event(&Names::new("posthorn"), &whole);
+        assert_eq!(read.is_err(), is_event, "{content_type}");
+    }
+}
+
 /// The message of an event as a publisher may write it, at the subject where it belongs.
 fn in_protobuf(change: impl FnOnce(&mut v1::Event)) -> Event {
     let mut message = v1::Event::decode(event().to_wire()).unwrap();
