@@ -160,6 +160,16 @@ pub struct Config {
     pub(crate) settings: Settings,
 }
 
+impl Config {
+    /// This service's settings, with what follows from the others filled in.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            secrets: self.settings.secrets.beside(&self.nats),
+            ..self.settings.clone()
+        }
+    }
+}
+
 impl ServiceConfig for Config {
     fn process(&self) -> &ProcessArgs {
         &self.process
@@ -170,7 +180,7 @@ impl ServiceConfig for Config {
         self.retention.validate()?;
         crate::client::check_proxy(self.settings.egress_proxy.as_deref())?;
         crate::trust::check(self.settings.egress_ca.as_deref())?;
-        self.settings.vault().map_err(|error| error.to_string())?;
+        self.settings().vault().map_err(|error| error.to_string())?;
         self.settings.egress().map(drop)
     }
 }

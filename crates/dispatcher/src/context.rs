@@ -7,7 +7,7 @@ use crate::peers::Peers;
 use crate::prepared::PreparedCache;
 use crate::slots::SlotTable;
 use crate::tenants::{TenantTable, default_cap};
-use posthorn_broker::{Broker, BrokerError, BucketName, LogReader, StreamName, Watched};
+use posthorn_broker::{Broker, BrokerError, BucketName, LogReader, StreamName, Versioned, Watched};
 use posthorn_delivery::time::millis;
 use posthorn_delivery::{Attempt, Endpoint};
 use posthorn_egress::EgressPolicy;
@@ -90,6 +90,19 @@ impl Context {
             self.breakers.loaded(),
             self.lanes.watched().loaded(),
         );
+    }
+
+    /// Without any key, what is sealed could not be signed, and every delivery would be given up.
+    pub fn check_keys(&self) -> Result<(), ExitError> {
+        let has_no_keys = self.prepared.vault().sealing_key().is_none();
+        let opens = |known: &Versioned<Endpoint>| self.prepared.vault().holds(&known.value);
+        if has_no_keys && !self.endpoints.all().iter().all(|(_, known)| opens(known)) {
+            return Err(ExitError::config(anyhow::anyhow!(
+                "endpoints' secrets are sealed: secret-keys (POSTHORN_SECRET_KEYS) must hold \
+                 the keys that ingest has"
+            )));
+        }
+        Ok(())
     }
 
     /// How soon a retry must be due to wait on the durable.

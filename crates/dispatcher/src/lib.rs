@@ -66,7 +66,7 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), ExitError> {
     let broker = posthorn_wiring::connect("dispatcher", &config.nats, &config.retention).await?;
     let drain_timeout = config.process.drain_timeout;
     serve(
-        config.settings,
+        config.settings(),
         Deps {
             broker,
             readiness,
@@ -80,7 +80,8 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), ExitError> {
 /// Dispatches until shut down.
 ///
 /// # Errors
-/// When the buckets cannot be opened or the HTTP client cannot be built.
+/// When the buckets cannot be opened, the HTTP client cannot be built, or there are no keys
+/// although endpoints' secrets are sealed.
 pub async fn serve(settings: Settings, deps: Deps, shutdown: Shutdown) -> Result<(), ExitError> {
     let Deps {
         broker,
@@ -104,6 +105,7 @@ pub async fn serve(settings: Settings, deps: Deps, shutdown: Shutdown) -> Result
         shutdown.clone(),
     ));
     context.loaded().await;
+    context.check_keys()?;
     context.peers.settled().await;
 
     let concurrency = descriptors::affordable(settings.dispatch_concurrency);

@@ -175,6 +175,10 @@ impl PreparedCache {
         }
     }
 
+    pub fn vault(&self) -> &Vault {
+        &self.vault
+    }
+
     pub fn get(
         &self,
         endpoint: &Versioned<Endpoint>,

@@ -196,6 +196,16 @@ pub struct Config {
     pub settings: Settings,
 }
 
+impl Config {
+    /// This service's settings, with what follows from the others filled in.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            secrets: self.settings.secrets.beside(&self.nats),
+            ..self.settings.clone()
+        }
+    }
+}
+
 impl ServiceConfig for Config {
     fn process(&self) -> &ProcessArgs {
         &self.process
@@ -204,7 +214,7 @@ impl ServiceConfig for Config {
     fn validate(&self) -> Result<(), String> {
         self.nats.validate()?;
         self.retention.validate()?;
-        self.settings.validate()
+        self.settings().validate()
     }
 }
 
@@ -228,7 +238,11 @@ mod tests {
     #[test]
     fn without_secret_keys_nothing_starts_and_none_of_it_is_printed() {
         let rule = |args: &[&str]| parse(args).unwrap().validate().unwrap_err();
-        for missing in [&["--admin-key=k"][..], &["--admin-key=k", "--secret-keys="]] {
+        let away = "--nats-url=nats://127.0.0.1:4222,nats://nats.internal:4222";
+        for missing in [
+            &["--admin-key=k", away][..],
+            &["--admin-key=k", "--secret-keys="],
+        ] {
             assert!(rule(missing).contains("openssl rand -base64 32"));
         }
         let said = rule(&["--admin-key=k", "--secret-keys=k1:cHJpdmF0ZQ=="]);
@@ -242,6 +256,28 @@ mod tests {
             "{printed}"
         );
         assert!(!printed.contains("AAEC") && !format!("{config:?}").contains("AAEC"));
+    }
+
+    #[test]
+    fn beside_a_nats_on_this_machine_secrets_may_be_stored_in_plain() {
+        for url in [
+            "nats://127.0.0.1:4222",
+            "tls://u:p@localhost:1",
+            "[::1]:4222",
+            "127.0.0.1",
+        ] {
+            let config = parse(&["--admin-key=k", &format!("--nats-url={url}")]).unwrap();
+            assert_eq!(config.validate(), Ok(()), "{url}");
+            assert!(config.settings().vault().unwrap().sealing_key().is_none());
+        }
+        for url in [
+            "nats://127.0.0.1@nats:4222",
+            "nats://localhost.example.com",
+            "nats://[2001:db8::1]",
+        ] {
+            let config = parse(&["--admin-key=k", &format!("--nats-url={url}")]).unwrap();
+            assert!(config.validate().is_err(), "{url}");
+        }
     }
 
     #[test]

@@ -76,7 +76,7 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), ExitError> {
         readiness,
         listener,
     };
-    serve(config.settings, deps, shutdown).await
+    serve(config.settings(), deps, shutdown).await
 }
 
 /// A broken rule of the configuration.

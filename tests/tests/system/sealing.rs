@@ -229,6 +229,22 @@ async fn what_a_dispatcher_cannot_open_is_dead_as_unsignable_and_its_log_names_t
     assert!(verifies(&got[0], SECRET));
 }
 
+/// Everything would be given up, and nobody asked for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dispatcher_without_any_key_does_not_start_where_secrets_are_sealed() {
+    let _machine = shared().await;
+    let mut town = Town::of(Cluster::builder()).await;
+    let id = town.endpoint("acme", "/hook", json!({})).await;
+    let none = [("POSTHORN_SECRET_KEYS", "none")];
+    let refused = town.cluster.add(Role::Dispatcher, &none).await.unwrap_err();
+    let said = format!("{refused:#}");
+    assert!(
+        said.contains("64") && said.contains("POSTHORN_SECRET_KEYS"),
+        "{said}"
+    );
+    assert!(!said.contains(&id), "{said}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn endpoints_stored_in_plain_are_delivered_to_and_sealed_by_a_rotation() {
     let _machine = shared().await;

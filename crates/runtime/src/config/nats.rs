@@ -1,6 +1,7 @@
 //! How to reach NATS, and what this installation may do there.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -66,6 +67,12 @@ pub struct NatsArgs {
 }
 
 impl NatsArgs {
+    /// Whether all servers are on this machine, by their addresses.
+    #[must_use]
+    pub fn is_on_this_machine(&self) -> bool {
+        !self.nats_url.is_empty() && self.nats_url.iter().all(|url| is_loopback(url))
+    }
+
     /// Checks what concerns more than one setting, or a value that must not be shown.
     ///
     /// # Errors
@@ -82,6 +89,21 @@ impl NatsArgs {
         }
         Ok(())
     }
+}
+
+fn is_loopback(url: &str) -> bool {
+    let url = url.trim();
+    let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority
+        .rsplit_once('@')
+        .map_or(authority, |(_, host)| host);
+    let name = match host.strip_prefix('[') {
+        Some(bracketed) => bracketed.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    let is_local = |address: IpAddr| address.is_loopback();
+    name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(is_local)
 }
 
 impl Default for NatsArgs {

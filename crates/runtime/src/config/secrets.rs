@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::NatsArgs;
 use crate::secret::SecretString;
 
 /// The settings of every process that reads or writes endpoints' secrets: all of them must have
@@ -11,7 +12,8 @@ use crate::secret::SecretString;
 pub struct SecretsArgs {
     /// The keys that endpoints' secrets are stored under, comma separated: `ID:KEY` with a key of
     /// 32 bytes in base64, as `openssl rand -base64 32` makes it. The first one seals, all open.
-    /// `none` stores secrets as they are. Without it nothing starts.
+    /// `none` stores secrets as they are. Where it is not set, nothing starts, unless all NATS
+    /// servers are on this machine: then it is `none`, with a warning.
     #[arg(long, env = "POSTHORN_SECRET_KEYS", value_name = "KEYS")]
     pub secret_keys: Option<SecretString>,
 }
@@ -23,6 +25,17 @@ impl SecretsArgs {
         SecretsArgs {
             secret_keys: Some(keys),
         }
+    }
+
+    /// As they are beside these servers. Left out, secrets would end up in plain, which is no
+    /// more than what a machine's own files are as long as NATS is on that machine; anywhere
+    /// else they must have been thought of.
+    #[must_use]
+    pub fn beside(&self, nats: &NatsArgs) -> SecretsArgs {
+        if self.secret_keys.is_none() && nats.is_on_this_machine() {
+            return SecretsArgs::of(SecretString::from("none".to_owned()));
+        }
+        self.clone()
     }
 
     /// The text of the setting, for whoever reads the keys in it.
