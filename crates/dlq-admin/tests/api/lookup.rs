@@ -68,7 +68,11 @@ async fn an_event_is_told_endpoint_by_endpoint() {
     let of_all = room.get(&format!("/v1/deliveries?event={event}")).await;
     assert_eq!(of_all["count"], 6);
     assert_eq!(of_all["total"], 6);
-    assert_eq!(of_all.get("next_cursor"), Some(&Value::Null), "as in every list");
+    assert_eq!(
+        of_all.get("next_cursor"),
+        Some(&Value::Null),
+        "as in every list"
+    );
     let unknown = room
         .get(&format!("/v1/deliveries?event={}", EventId::from_bits(9)))
         .await;
