@@ -7,7 +7,8 @@
 use metrics::counter;
 use posthorn_delivery::Tenant;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 const QUIET: Duration = Duration::from_secs(60);
 
