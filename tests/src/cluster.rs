@@ -50,6 +50,7 @@ impl Role {
 pub struct Builder {
     copies: Vec<(Role, usize)>,
     env: Vec<(String, String)>,
+    is_bare: bool,
     nats_config: String,
 }
 
@@ -67,6 +68,13 @@ impl Builder {
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Leaves out what only tests set: how to keep secrets, and that `http` may be called.
+    #[must_use]
+    pub fn bare(mut self) -> Self {
+        self.is_bare = true;
         self
     }
 
@@ -88,6 +96,7 @@ impl Builder {
             members: Vec::new(),
             folder: TempDir::with_prefix("posthorn-test-").context("making a folder")?,
             env: self.env,
+            is_bare: self.is_bare,
             nats,
         };
         for (role, count) in self.copies {
@@ -117,6 +126,7 @@ pub struct Cluster {
     members: Vec<Member>,
     folder: TempDir,
     env: Vec<(String, String)>,
+    is_bare: bool,
     /// The broker of all of them.
     pub nats: TestNats,
 }
@@ -134,6 +144,7 @@ impl Cluster {
         Builder {
             copies: roles.into_iter().map(|role| (role, 1)).collect(),
             env: Vec::new(),
+            is_bare: false,
             nats_config: String::new(),
         }
     }
@@ -232,9 +243,12 @@ impl Cluster {
             .ops_port(free_port()?)
             .env("POSTHORN_NATS_URL", self.nats.url())
             .env("POSTHORN_ADMIN_KEY", ADMIN_KEY)
-            .env("POSTHORN_SECRET_KEYS", SECRET_KEYS)
-            .env("POSTHORN_EGRESS_ALLOW", "127.0.0.0/8,::1/128")
-            .env("POSTHORN_EGRESS_ALLOW_HTTP", "true");
+            .env("POSTHORN_EGRESS_ALLOW", "127.0.0.0/8,::1/128");
+        if !self.is_bare {
+            recipe = recipe
+                .env("POSTHORN_SECRET_KEYS", SECRET_KEYS)
+                .env("POSTHORN_EGRESS_ALLOW_HTTP", "true");
+        }
         if let Some(port) = port {
             recipe = recipe.env("POSTHORN_LISTEN", format!("127.0.0.1:{port}"));
         }

@@ -40,7 +40,8 @@ pub struct Settings {
     #[arg(long, env = "POSTHORN_EGRESS_DENY", value_name = "LIST")]
     pub egress_deny: Option<String>,
 
-    /// Deliver to http URLs too, without TLS; false where it is not set.
+    /// Deliver to http URLs too, without TLS; where it is not set, only to those of this machine's
+    /// loopback addresses, if they are allowed, and in `posthorn dev` to all.
     #[arg(long, env = "POSTHORN_EGRESS_ALLOW_HTTP", value_name = "BOOL",
         action = ArgAction::Set, value_parser = BoolishValueParser::new())]
     pub egress_allow_http: Option<bool>,
@@ -123,7 +124,7 @@ impl Settings {
         EgressPolicy::read(&EgressRules {
             allow: self.egress_allow.as_deref().unwrap_or_default(),
             deny: self.egress_deny.as_deref().unwrap_or_default(),
-            plain_http: self.egress_allow_http.unwrap_or_default(),
+            plain_http: self.egress_allow_http.into(),
             ports: self.egress_ports.as_deref().unwrap_or(PortList::DEFAULT),
         })
         .map_err(|error| error.to_string())

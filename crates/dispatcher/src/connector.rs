@@ -231,7 +231,7 @@ mod tests {
         ) {
             let ports = PortList::parse("1-65535").unwrap();
             let open = EgressPolicy::new(EgressList::parse("0.0.0.0/0,::/0").unwrap(), EgressList::default())
-                .with_plain_http(true)
+                .with_plain_http(posthorn_egress::PlainHttp::Anywhere)
                 .with_ports(ports);
             if let Ok(target) = TargetUrl::parse(&text, &open) {
                 let uri = uri_of(target.url()).expect("whatever is accepted can be sent to");

@@ -38,7 +38,7 @@ pub use cidr::{CidrError, parse_cidrs};
 pub use host::HostPattern;
 pub use list::{EgressList, ListError};
 pub use name::NameRule;
-pub use policy::{EgressDenied, EgressPolicy, EgressRules, RulesError};
+pub use policy::{EgressDenied, EgressPolicy, EgressRules, PlainHttp, RulesError};
 pub use ports::{PortList, PortsError};
 pub use range::Range;
 pub use target::{MAX_URL_BYTES, TargetUrl, UrlError};

@@ -63,6 +63,30 @@ impl EgressDenied {
     }
 }
 
+/// Where `http` may be called, which has no TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PlainHttp {
+    /// Nowhere.
+    Never,
+    /// On this machine, where its loopback addresses are allowed: what goes there passes nobody
+    /// on the way.
+    #[default]
+    Loopback,
+    /// Wherever `https` may be called.
+    Anywhere,
+}
+
+impl From<Option<bool>> for PlainHttp {
+    /// What an operator has said, if anything.
+    fn from(said: Option<bool>) -> Self {
+        match said {
+            None => Self::Loopback,
+            Some(false) => Self::Never,
+            Some(true) => Self::Anywhere,
+        }
+    }
+}
+
 /// What an operator set, as text.
 #[derive(Clone, Copy, Debug)]
 pub struct EgressRules<'a> {
@@ -70,8 +94,8 @@ pub struct EgressRules<'a> {
     pub allow: &'a str,
     /// Networks and hosts that may never be called.
     pub deny: &'a str,
-    /// Whether `http` may be called, without TLS.
-    pub plain_http: bool,
+    /// Where `http` may be called, without TLS.
+    pub plain_http: PlainHttp,
     /// Ports that may be called, as [`PortList::parse`] reads them.
     pub ports: &'a str,
 }
@@ -82,7 +106,7 @@ impl Default for EgressRules<'_> {
         Self {
             allow: "",
             deny: "",
-            plain_http: false,
+            plain_http: PlainHttp::default(),
             ports: PortList::DEFAULT,
         }
     }
@@ -109,7 +133,7 @@ pub enum RulesError {
 pub struct EgressPolicy {
     allow: EgressList,
     deny: EgressList,
-    plain_http: bool,
+    plain_http: PlainHttp,
     ports: PortList,
 }
 
@@ -145,9 +169,9 @@ impl EgressPolicy {
         Self::default()
     }
 
-    /// The same, with or without `http`.
+    /// The same, with `http` there.
     #[must_use]
-    pub fn with_plain_http(self, plain_http: bool) -> Self {
+    pub fn with_plain_http(self, plain_http: PlainHttp) -> Self {
         Self { plain_http, ..self }
     }
 
@@ -212,8 +236,12 @@ impl EgressPolicy {
         }
     }
 
-    pub(crate) const fn allows_plain_http(&self) -> bool {
-        self.plain_http
+    pub(crate) fn allows_plain_http(&self, on_loopback: bool) -> bool {
+        match self.plain_http {
+            PlainHttp::Never => false,
+            PlainHttp::Loopback => on_loopback,
+            PlainHttp::Anywhere => true,
+        }
     }
 
     pub(crate) fn allows_port(&self, port: u16) -> bool {

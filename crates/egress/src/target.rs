@@ -94,7 +94,7 @@ impl TargetUrl {
         let url = Url::parse(text).map_err(unparsable)?;
         let port = check_form(&url)?;
         let (url, literal) = check_host(url, policy)?;
-        check_way(&url, port, policy)?;
+        check_way(&url, port, literal, policy)?;
         // Percent-encoding can make it three times as long as it was given.
         if url.as_str().len() > MAX_URL_BYTES {
             return Err(UrlError::TooLong);
@@ -169,8 +169,18 @@ fn check_form(url: &Url) -> Result<u16, UrlError> {
 }
 
 /// Scheme and port, which are judged last: who names an inner host is told of that first.
-fn check_way(url: &Url, port: u16, policy: &EgressPolicy) -> Result<(), UrlError> {
-    if url.scheme() == "http" && !policy.allows_plain_http() {
+fn check_way(
+    url: &Url,
+    port: u16,
+    literal: Option<IpAddr>,
+    policy: &EgressPolicy,
+) -> Result<(), UrlError> {
+    // Of names only this one: what others lead to is not known yet.
+    let on_loopback = match literal {
+        Some(address) => address.is_loopback(),
+        None => url.host_str() == Some("localhost"),
+    };
+    if url.scheme() == "http" && !policy.allows_plain_http(on_loopback) {
         return Err(UrlError::PlainHttp);
     }
     if !policy.allows_port(port) {

@@ -61,10 +61,11 @@ pub struct Settings {
     )]
     pub egress_deny: String,
 
-    /// Take http URLs too, which are called without TLS.
-    #[arg(long, env = "POSTHORN_EGRESS_ALLOW_HTTP", default_value = "false", value_name = "BOOL",
+    /// Take http URLs too, which are called without TLS; where it is not set, only those of this
+    /// machine's loopback addresses, if they are allowed.
+    #[arg(long, env = "POSTHORN_EGRESS_ALLOW_HTTP", value_name = "BOOL",
         action = ArgAction::Set, value_parser = BoolishValueParser::new())]
-    pub egress_allow_http: bool,
+    pub egress_allow_http: Option<bool>,
 
     /// Ports that deliveries may go to, and ranges of them, comma separated.
     #[arg(long, env = "POSTHORN_EGRESS_PORTS", default_value = PortList::DEFAULT, value_name = "PORTS")]
@@ -141,7 +142,7 @@ impl Settings {
         EgressPolicy::read(&EgressRules {
             allow: &self.egress_allow,
             deny: &self.egress_deny,
-            plain_http: self.egress_allow_http,
+            plain_http: self.egress_allow_http.into(),
             ports: &self.egress_ports,
         })
         .map_err(|error| error.to_string())

@@ -79,6 +79,24 @@ async fn exit_codes_say_whose_fault_it_is() {
     }
 }
 
+/// On one machine nothing has to be set that is not about this very installation.
+#[tokio::test(flavor = "multi_thread")]
+async fn beside_a_nats_on_the_same_machine_the_services_need_a_key_and_a_place_to_deliver_to() {
+    let _machine = shared().await;
+    let mut town = Town::of(Cluster::builder().bare().copies(Role::Dispatcher, 2)).await;
+    town.endpoint("acme", "/hook", json!({})).await;
+    town.publish("acme", "{}").await;
+    town.got("/hook", 1).await;
+    for role in [Role::Ingest, Role::Dispatcher] {
+        let said = town.cluster.service(role, 0).unwrap().output();
+        assert!(said.contains("POSTHORN_SECRET_KEYS is none"), "{said}");
+    }
+    let away = json!({"url": "http://hooks.example.com/hook"});
+    let refused = town.cluster.api().unwrap();
+    let refused = refused.post("/v1/tenants/acme/endpoints", &away).await;
+    assert_eq!(refused.unwrap().status, 422, "http leaves the machine");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn dlq_06_checking_and_printing_a_configuration_shows_no_secret() {
     let _machine = shared().await;

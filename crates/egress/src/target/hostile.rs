@@ -2,12 +2,12 @@
 //! what one would try who has read the rules.
 
 use super::*;
-use crate::{EgressList, PortList};
+use crate::{EgressList, PlainHttp, PortList};
 
 /// Nothing private; `http` and every port, so that only the host can be the reason.
 fn open() -> EgressPolicy {
     EgressPolicy::locked_down()
-        .with_plain_http(true)
+        .with_plain_http(PlainHttp::Anywhere)
         .with_ports(PortList::parse("1-65535").unwrap())
 }
 
@@ -190,7 +190,7 @@ fn what_only_looks_like_a_trick_is_let_through_as_what_it_is() {
 fn a_denied_network_is_denied_in_every_notation() {
     let everything = EgressList::parse("0.0.0.0/0,::/0").unwrap();
     let policy = EgressPolicy::new(everything, EgressList::parse("203.0.113.7").unwrap())
-        .with_plain_http(true);
+        .with_plain_http(PlainHttp::Anywhere);
     for host in [
         "203.0.113.7",
         "3405803783",

@@ -1,12 +1,12 @@
 use std::error::Error as _;
 
 use super::*;
-use crate::{EgressList, EgressRules, PortList};
+use crate::{EgressList, EgressRules, PlainHttp, PortList};
 use proptest::prelude::*;
 
 fn allowing(allow: &str) -> EgressPolicy {
     EgressPolicy::new(EgressList::parse(allow).unwrap(), EgressList::default())
-        .with_plain_http(true)
+        .with_plain_http(PlainHttp::Anywhere)
         .with_ports(PortList::parse("1-65535").unwrap())
 }
 
@@ -348,7 +348,7 @@ fn plain_http_is_for_those_who_permit_it() {
     let error = TargetUrl::parse("http://example.com/", &locked_down).unwrap_err();
     assert_eq!(error, UrlError::PlainHttp);
     assert!(TargetUrl::parse("https://example.com/", &locked_down).is_ok());
-    let open = locked_down.with_plain_http(true);
+    let open = locked_down.with_plain_http(PlainHttp::Anywhere);
     assert!(TargetUrl::parse("http://example.com/", &open).is_ok());
     assert!(TargetUrl::parse("ftp://example.com/", &open).is_err());
     // What is allowed although it is private is not thereby allowed without TLS.
@@ -360,6 +360,39 @@ fn plain_http_is_for_those_who_permit_it() {
         judged("http://10.0.0.1/", allowed),
         Err(UrlError::PlainHttp)
     );
+    // Except where it passes nobody on the way, unless that is refused too.
+    let machine = EgressRules {
+        allow: "127.0.0.0/8,::1/128,10.0.0.0/8,hooks.example.com",
+        ..EgressRules::default()
+    };
+    let never = EgressRules {
+        plain_http: PlainHttp::Never,
+        ..machine
+    };
+    for host in [
+        "127.0.0.1",
+        "127.9.9.9",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "localhost",
+        "LOCALHOST.",
+    ] {
+        let url = format!("http://{host}:8080/");
+        assert_eq!(judged(&url, machine), Ok(()), "{url}");
+        assert_eq!(judged(&url, never), Err(UrlError::PlainHttp), "{url}");
+        let locked = judged(&url, EgressRules::default()).unwrap_err();
+        assert_ne!(locked, UrlError::PlainHttp, "{url}");
+    }
+    for host in [
+        "10.0.0.1",
+        "hooks.example.com",
+        "8.8.8.8",
+        "a.localhost",
+        "127.0.0.1.example.com",
+    ] {
+        let url = format!("http://{host}:8080/");
+        assert_eq!(judged(&url, machine), Err(UrlError::PlainHttp), "{url}");
+    }
     // An address that is forbidden anyway is named first.
     let inner = judged("http://10.0.0.1/", EgressRules::default());
     assert!(matches!(inner, Err(UrlError::Denied(_))));
@@ -382,7 +415,7 @@ fn ports_of_other_protocols_are_refused() {
     }
     let few = EgressRules {
         ports: "443",
-        plain_http: true,
+        plain_http: PlainHttp::Anywhere,
         ..EgressRules::default()
     };
     assert_eq!(judged("https://example.com/", few), Ok(()));

@@ -1,7 +1,7 @@
 //! URLs of endpoints, as customers write them.
 
 use crate::reachable::is_reachable;
-use posthorn_egress::{EgressPolicy, MAX_URL_BYTES, TargetUrl};
+use posthorn_egress::{EgressPolicy, MAX_URL_BYTES, PlainHttp, TargetUrl};
 
 /// What is allowed is a name that DNS must answer for, or an address that is reachable by the
 /// second table; it is the same URL when it is read again; and its text in logs holds nothing
@@ -10,7 +10,7 @@ pub(crate) fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
-    let policy = EgressPolicy::locked_down().with_plain_http(true);
+    let policy = EgressPolicy::locked_down().with_plain_http(PlainHttp::Anywhere);
     let Ok(target) = TargetUrl::parse(text, &policy) else {
         return;
     };

@@ -36,7 +36,7 @@ pub fn settings() -> Settings {
         admin_key: Some(KEY.parse().unwrap()),
         egress_allow: String::new(),
         egress_deny: String::new(),
-        egress_allow_http: false,
+        egress_allow_http: Some(false),
         egress_ports: "80,443,1024-65535".to_owned(),
         max_payload: 256 * 1024,
         key_rate_limit: 1_000,

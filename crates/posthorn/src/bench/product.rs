@@ -97,7 +97,7 @@ fn settings(args: &BenchArgs) -> Settings {
             admin_key: key.clone(),
             egress_allow: allow.to_owned(),
             egress_deny: String::new(),
-            egress_allow_http: true,
+            egress_allow_http: Some(true),
             egress_ports: "1024-65535".to_owned(),
             max_payload: 256 * 1024,
             key_rate_limit: 0,
