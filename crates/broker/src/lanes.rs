@@ -281,17 +281,23 @@ impl LaneStore {
         self.broker.fanout_info().await?.ack_floor().await
     }
 
-    /// The records of all attempts of one event to one endpoint.
+    /// The records of all attempts of one event to one endpoint; of a replay, those since it is
+    /// due.
     ///
     /// They are looked for from when the event was accepted on, and not from when the delivery
     /// came into its lane: after a kill of the server, which then forgets what ids it has met,
-    /// fan-out may put one into a lane again that was answered before.
+    /// fan-out may put one into a lane again that was answered before. What is replayed may have
+    /// been accepted weeks ago, with all that its endpoint was sent since then in between.
     ///
     /// # Errors
     /// When the broker does not answer in time.
     pub async fn records(&self, delivery: &Delivery) -> Result<Vec<(u64, Attempt)>, BrokerError> {
         const PAGE: usize = 256;
-        let since = UnixMillis(delivery.accepted_at.0.saturating_sub(CLOCKS_DIFFER));
+        let begun = match delivery.replay {
+            Some(_) => delivery.accepted_at.max(delivery.not_before),
+            None => delivery.accepted_at,
+        };
+        let since = UnixMillis(begun.0.saturating_sub(CLOCKS_DIFFER));
         let subject =
             self.names()
                 .attempt(&delivery.tenant, &delivery.endpoint_id, &delivery.event_id);

@@ -7,7 +7,7 @@ use posthorn_broker::{
     Topology, Waiting, Watched,
 };
 use posthorn_delivery::attempt::AttemptResult;
-use posthorn_delivery::delivery::ReleaseMark;
+use posthorn_delivery::delivery::{ReleaseMark, ReplayMark};
 use posthorn_delivery::*;
 use posthorn_nats_server::NatsServer;
 use std::sync::Arc;
@@ -823,4 +823,17 @@ async fn what_was_fanned_out_what_is_on_its_way_and_what_was_answered_are_known(
     assert_eq!(answers.next().await, Some(attempt(&of)));
     let records = store.records(&of).await.unwrap();
     assert_eq!(records, [(stored.sequence, attempt(&of))]);
+    // Put into its lane again, it is due again; only a replay has nothing from before that.
+    let mut again = Delivery {
+        not_before: UnixMillis(4_000_000_000_000),
+        ..of
+    };
+    assert_eq!(store.records(&again).await.unwrap().len(), 1);
+    again.replay = Some(ReplayMark {
+        generation: 5,
+        replay_id: String::new(),
+        count: 1,
+        death: None,
+    });
+    assert_eq!(store.records(&again).await.unwrap(), []);
 }

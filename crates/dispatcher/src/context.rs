@@ -44,7 +44,9 @@ impl Context {
             .map_err(|rule| ExitError::config(anyhow::anyhow!(rule)))?;
         let vault = settings.vault().map_err(ExitError::config)?;
         if vault.sealing_key().is_none() {
-            tracing::warn!("POSTHORN_SECRET_KEYS is none: endpoints' secrets are read in plain");
+            tracing::warn!(
+                "POSTHORN_SECRET_KEYS is none or not set: endpoints' secrets are read in plain"
+            );
         }
         let client = Client::new(settings, &egress).map_err(ExitError::config)?;
         Context::assemble(broker, settings, egress, client, vault)

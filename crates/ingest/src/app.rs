@@ -63,7 +63,9 @@ impl App {
         let egress = settings.egress().map_err(refuse)?;
         let vault = settings.vault().map_err(ExitError::config)?;
         if vault.sealing_key().is_none() {
-            tracing::warn!("POSTHORN_SECRET_KEYS is none: endpoints' secrets are stored in plain");
+            tracing::warn!(
+                "POSTHORN_SECRET_KEYS is none or not set: endpoints' secrets are stored in plain"
+            );
         }
         let limit = broker.max_payload();
         let max_payload = settings.max_payload(limit).map_err(refuse)?;

@@ -29,8 +29,7 @@ pub(crate) use service::{ServiceArgs, main as service};
 use crate::failure::{Failure, chain};
 use crate::output::{self, Output};
 use posthorn_nats_server::NatsServer;
-use posthorn_runtime::SecretString;
-use posthorn_runtime::config::{LogFormat, SecretsArgs};
+use posthorn_runtime::config::LogFormat;
 use receiver::Receiver;
 use report::Report;
 
@@ -79,11 +78,6 @@ async fn measure(args: &BenchArgs) -> Result<Report, Failure> {
         dispatcher,
         bare,
     })
-}
-
-/// Secrets as they are: the data goes with the run.
-fn plain_secrets() -> SecretsArgs {
-    SecretsArgs::of(SecretString::from("none".to_owned()))
 }
 
 /// An error from a part that is measured.

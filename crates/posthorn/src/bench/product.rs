@@ -4,13 +4,13 @@ use super::args::BenchArgs;
 use super::cpu::Cpu;
 use super::failed;
 use super::load::{Load, TENANT};
-use super::plain_secrets;
 use super::receiver::Receiver;
 use super::report::{Measured, Product};
 use crate::dev::{Health, Listeners, Settings, System, ready};
 use crate::failure::Failure;
 use posthorn_broker::{Broker, ConnectSettings, Topology};
 use posthorn_nats_server::NatsServer;
+use posthorn_runtime::config::SecretsArgs;
 use posthorn_runtime::{ExitError, SecretString, Shutdown};
 use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -101,7 +101,7 @@ fn settings(args: &BenchArgs) -> Settings {
             egress_ports: "1024-65535".to_owned(),
             max_payload: 256 * 1024,
             key_rate_limit: 0,
-            secrets: plain_secrets(),
+            secrets: SecretsArgs::plain(),
         },
         scheduler: posthorn_scheduler::Settings::default(),
         dispatcher: posthorn_dispatcher::Settings {
@@ -110,7 +110,7 @@ fn settings(args: &BenchArgs) -> Settings {
             tenant_concurrency: Some(args.concurrency),
             egress_allow: Some(allow.to_owned()),
             egress_allow_http: Some(true),
-            secrets: plain_secrets(),
+            secrets: SecretsArgs::plain(),
             ..posthorn_dispatcher::Settings::default()
         },
         dlq_admin: posthorn_dlq_admin::Settings {

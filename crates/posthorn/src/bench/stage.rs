@@ -6,7 +6,6 @@ use super::cpu::Cpu;
 use super::failed;
 use super::fill::{endpoint_id, fill};
 use super::load::TENANT;
-use super::plain_secrets;
 use super::receiver::Receiver;
 use super::report::Measured;
 use crate::failure::Failure;
@@ -14,6 +13,7 @@ use posthorn_broker::{Broker, BucketName, ConnectSettings, StreamName, Topology}
 use posthorn_delivery::endpoint::{Hidden, StoredSecret};
 use posthorn_delivery::{BreakerPolicy, Endpoint, Pattern, RetryPolicy, Tenant, UnixMillis};
 use posthorn_nats_server::NatsServer;
+use posthorn_runtime::config::SecretsArgs;
 use posthorn_runtime::{Readiness, Shutdown};
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ fn settings_of(args: &BenchArgs) -> posthorn_dispatcher::Settings {
         tenant_concurrency: Some(args.concurrency),
         egress_allow: Some("127.0.0.0/8".to_owned()),
         egress_allow_http: Some(true),
-        secrets: plain_secrets(),
+        secrets: SecretsArgs::plain(),
         ..posthorn_dispatcher::Settings::default()
     }
 }

@@ -272,7 +272,7 @@ impl ServiceConfig for DevConfig {
         self.nats.settings(&self.nats.nats_url).validate()?;
         self.retention.validate()?;
         let any_key = SecretString::from("x".to_owned());
-        let one_is_made = || SecretsArgs::of(SecretString::from("none".to_owned()));
+        let one_is_made = || SecretsArgs::plain();
         let secrets = self.secrets().unwrap_or_else(one_is_made);
         self.dispatcher(&secrets).egress().map(drop)?;
         self.ingest(&any_key, &secrets).map(drop)
@@ -288,7 +288,7 @@ mod tests {
     }
 
     fn plain() -> SecretsArgs {
-        SecretsArgs::of(SecretString::from("none".to_owned()))
+        SecretsArgs::plain()
     }
 
     #[test]

@@ -33,9 +33,15 @@ impl SecretsArgs {
     #[must_use]
     pub fn beside(&self, nats: &NatsArgs) -> SecretsArgs {
         if self.secret_keys.is_none() && nats.is_on_this_machine() {
-            return SecretsArgs::of(SecretString::from("none".to_owned()));
+            return SecretsArgs::plain();
         }
         self.clone()
+    }
+
+    /// Secrets stored as they are, because somebody has said so.
+    #[must_use]
+    pub fn plain() -> SecretsArgs {
+        SecretsArgs::of(SecretString::from("none".to_owned()))
     }
 
     /// The text of the setting, for whoever reads the keys in it.
